@@ -1,4 +1,4 @@
-"""The public files of exports: views as Parquet with a manifest (docs/export.md), in a folder that appears whole."""
+"""The public files of exports: views as Parquet with a manifest (docs/export.md), in a folder that appears complete."""
 
 import importlib.util
 import json
@@ -35,7 +35,7 @@ def check_installed(extra: str, *packages: str) -> None:
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
     """A temporary folder beside `out`, to be filled; renamed to `out` at the end of the block, removed after an
-    exception. Raises InputError, before the block, where `out` is a file or a folder that is not empty."""
+    exception. Raises InputError, before the block, as `refuse_filled` does."""
     refuse_filled(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{out.name}-", suffix=".part", dir=out.parent))
@@ -50,7 +50,8 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 
 def refuse_filled(out: Path) -> None:
-    """Raises InputError where `out` is a file, a folder that is not empty, or one that no other can take the place of."""
+    """Raises InputError if `out` is a file, a folder that is not empty, or one that no other folder can replace: a
+    link, a mount, or the current folder."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"--out: {out} exists and is not an empty folder: name another, or remove it")
     if out.is_symlink() or out.is_mount() or out.resolve() == Path.cwd():
@@ -60,8 +61,8 @@ def refuse_filled(out: Path) -> None:
 
 def write_views(views: IndexViews, out: Path) -> JsonObject:
     """Writes all views of an index, in index order, into the new folder `out`; returns the manifest. Files are
-    `views-00000.parquet` …, with the rows of `IndexViews.schema`, and `export.json`. Memory holds one row group. Equal
-    indexes give equal bytes, wherever their stores lie. Raises InputError where `out` is not empty."""
+    `views-00000.parquet` …, with the rows of `IndexViews.schema`, and `export.json`. Memory holds one row group.
+    Equal indexes give equal bytes, wherever their stores lie. Raises InputError if `out` is not empty."""
     description = {
         "format": "views",
         "version": FORMAT_VERSION,
@@ -86,8 +87,8 @@ def write_views(views: IndexViews, out: Path) -> JsonObject:
 
 
 def _write_rows(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Writes batches of views as a Parquet file, each as one row group; returns the number of rows. Vectors are split by
-    byte, since float16 values widened to float32 leave some bytes empty: a third smaller than without."""
+    """Writes batches of views as a Parquet file, each as one row group; returns the number of rows. Vectors are split
+    by byte: float16 values widened to float32 leave some bytes empty, so files are a third smaller."""
     written, encoding = 0, {"vector.list.element": "BYTE_STREAM_SPLIT"}
     with pq.ParquetWriter(
         file, schema, compression="zstd", use_dictionary=False, column_encoding=encoding
@@ -99,7 +100,7 @@ def _write_rows(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 
 
 def write_json(path: Path, content: JsonObject | list[JsonObject]) -> None:
-    """Writes `content` to `path`, its folder included."""
+    """Writes `content` to `path` as JSON, and makes the folder if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 

@@ -26,10 +26,10 @@ POOLED = {
 
 @dataclass(frozen=True)
 class Description:
-    """A model by its records."""
+    """What the records tell of a model."""
 
     digest: str = ""
-    """The model's digest; empty where no record tells anything of it."""
+    """The model's digest; empty for a model without records."""
     base: str = ""
     """The base model: a name of the hub with its commit, or the digest of its files."""
     hub: str | None = None
@@ -38,13 +38,13 @@ class Description:
     """Names of the corpus's files, `+` between them."""
     passages: int | None = None
     stages: list[str] = field(default_factory=list)
-    """Trainings, the first one first: on how many questions, from which files, with what settings."""
+    """Trainings in their order: on how many questions, from which files, with what settings."""
     language: str = "english"
     """`corpus.language`, by which texts were split into sentences."""
     padding_views: bool = False
     """`encode.index_padding_views` of the index."""
     question_length: int | None = None
-    """`encode.question_length` of the index; none: that of the model."""
+    """`encode.question_length` of the index; None for that of the model."""
 
 
 def read_subject(address: str) -> tuple[Artifact, Artifact | None]:
@@ -59,7 +59,7 @@ def read_subject(address: str) -> tuple[Artifact, Artifact | None]:
 
 
 def question_length(index: Artifact | None) -> int | None:
-    """Returns the longest question of an index in tokens; None for that of its model."""
+    """Returns the longest question that an index takes, in tokens; None if that is its model's."""
     return index.record.config.get("encode", {}).get("question_length") if index else None
 
 
@@ -85,7 +85,7 @@ def describe(model: Artifact, index: Artifact | None = None) -> Description:
 
 
 def _trainings(model: Artifact) -> Iterator[Artifact]:
-    """Yields the models that a model was trained from, the first one first, itself last."""
+    """Yields the models that a model was trained from, in order, and itself last."""
     if start := model.remembered_input("start"):
         yield from _trainings(start)
     yield model
@@ -115,8 +115,8 @@ def _stage(model: Artifact) -> str:
 def model_card(
     name: str, settings: Model, dimension: int, separator: str | None, described: Description
 ) -> str:
-    """Returns the card of the model `name`; texts from outside, such as names of sources, are escaped and stand in HTML.
-    `separator` stands between title and text where sentence-transformers loads the model by itself, else None."""
+    """Returns the card of the model `name`. Texts from outside, such as names of sources, are escaped and stand in
+    HTML. `separator` stands between title and text if sentence-transformers loads the model by itself, else None."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("multiview.export"),
         autoescape=True,

@@ -31,9 +31,9 @@ MODEL_FILE = "model.onnx"
 WEIGHTS_FILE = "model.onnx.data"
 """Weights that do not fit into `model.onnx`."""
 OPSET = 20
-"""ONNX's operators; those of 20 have GELU, and onnxruntime knows them since 1.17."""
+"""Version of ONNX's operators: 20 has GELU, and onnxruntime knows it since 1.17."""
 LARGEST_SINGLE_FILE = 1_900_000_000
-"""Bytes of weights up to which they are in `model.onnx`; protobuf allows 2 GiB."""
+"""Most bytes of weights that `model.onnx` holds; protobuf allows 2 GiB."""
 
 
 class QuestionEncoder(nn.Module):
@@ -44,12 +44,12 @@ class QuestionEncoder(nn.Module):
         self.model = model
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Returns question vectors [B, D], times the model's scale, of tokens [B, L]; `attention_mask` is 1 for tokens."""
+        """Returns question vectors [B, D], times the model's scale, of tokens [B, L] (`attention_mask` 0: padding)."""
         mask = attention_mask.float()
         layout = self.model.layout
         example = layout.question("a")
         start = 0 if layout.pooling == "last" else example.views[0].runs[-1][0]
-        # Without the first `start` tokens of each text, of a short one without all but the last.
+        # Leaves out the first `start` tokens of each text, but never the last token.
         text = mask * (mask.cumsum(1) > (mask.sum(1, keepdim=True) - 1).clamp(max=start)) if start else mask
         mean = text / text.sum(1, keepdim=True)
         first = torch.zeros_like(mask)
@@ -59,7 +59,7 @@ class QuestionEncoder(nn.Module):
         weights = kinds[layout.pooling]
         batch = {"input_ids": input_ids, "attention_mask": attention_mask, "weights": weights[:, None]}
         if self.model.settings.init == SNIPPET_MEAN:
-            # The question's tokens: all but the first and the last, and its prompt's.
+            # The question's own tokens: without the first, the last and the prompt's.
             snippet = torch.cat([mask[:, 1:], torch.zeros_like(mask[:, :1])], dim=1) * (1 - first)
             if (prompt := example.snippets[0][0]) > 1:
                 snippet *= mask.cumsum(1) > prompt
@@ -72,11 +72,11 @@ def write_onnx(model: Path, folder: Path, question_length: int | None = None) ->
     """Writes the question encoder of the model in the folder `model` to the new folder `folder`, for questions of up to
     `question_length` tokens, by default the model's.
 
-    `model.onnx` takes `input_ids` and `attention_mask`, int64 [batch, length], of any batch and of lengths up to that
+    `model.onnx` takes `input_ids` and `attention_mask`, int64 [batch, length], of any batch and any length up to that
     one, and gives `vector`, float32 [batch, D]: what `Encoder.question_vectors` returns. `tokenizer.json` reads
-    questions as the model does, prompt, padding and truncation included. The same model gives the same bytes with the same
-    versions of torch and onnxscript. Raises InputError where `folder` exists, the extra `onnx` is missing, torch
-    cannot export the base model, or its tokenizer has no place for a prompt.
+    questions as the model does, including prompt, padding and truncation. The same model gives the same bytes with the
+    same versions of torch and onnxscript. Raises InputError if `folder` is not empty, the extra `onnx` is missing,
+    torch cannot export the base model, or its tokenizer has no place for a prompt.
     """
     check_installed("onnx", "onnx", "onnxscript")
     encoder = BiEncoder.load(model, questions_only=True)
@@ -86,7 +86,7 @@ def write_onnx(model: Path, folder: Path, question_length: int | None = None) ->
     with new_folder(folder) as part:
         tokenizer = question_tokenizer(model / (PASSAGE if settings.tied else QUESTION), settings)
         saved = json.loads(tokenizer.backend_tokenizer.to_str())
-        # What spells a special token is text.
+        # A text that spells a special token remains text.
         saved["added_tokens"] = [token for token in saved["added_tokens"] if not token["special"]]
         plain = Tokenizer.from_str(json.dumps(saved))
         if prompt := encoder.layout.question_prompt:
@@ -105,8 +105,8 @@ def write_onnx(model: Path, folder: Path, question_length: int | None = None) ->
 
 
 def question_tokenizer(folder: Path, settings: Model) -> PreTrainedTokenizerFast:
-    """Returns the tokenizer in `folder` for questions as the layout reads them: with its special tokens and with ’ as ', or
-    as the base's makers read them if the layout is theirs."""
+    """Returns the tokenizer in `folder` for questions as the layout reads them: with its special tokens and `'` for
+    `’`; or, if the layout is the base's own, as the base's makers read them."""
     if architecture(settings.architecture).as_base:
         return text_tokenizer(folder, settings.question_length)
     around = layout(settings, load_tokenizer(str(folder))).around_question
@@ -118,8 +118,9 @@ def question_tokenizer(folder: Path, settings: Model) -> PreTrainedTokenizerFast
 def text_tokenizer(
     folder: Path, length: int, around: tuple[Sequence[int], Sequence[int]] | None = None
 ) -> PreTrainedTokenizerFast:
-    """Returns the tokenizer in `folder` for texts of up to `length` tokens with the ids of special tokens before and
-    behind them, by default its own. Raises InputError for a tokenizer that has no file for other programs."""
+    """Returns the tokenizer in `folder` for texts of up to `length` tokens. `around` are the ids of special tokens
+    before and after a text, by default the tokenizer's own. Raises InputError for a slow tokenizer, which no other
+    program could read."""
     from transformers import PreTrainedTokenizerFast
 
     loaded = load_tokenizer(str(folder))

@@ -1,8 +1,8 @@
-"""Collections of Qdrant: an index per collection, a passage per point, and an alias that follows the champion.
+"""Qdrant collections: one per index, with one point per passage, and an alias that follows the champion.
 
-A point's multivector are the passage's views. Compared by the maximum of inner products (`MAX_SIM` over `DOT`), a
-question's one vector scores a point by the best of its views, which is the index's own score. Text indexes with scores
-let a query rank by words too, and fuse both rankings.
+A point's multivector consists of the passage's views. Compared by the maximum of inner products (`MAX_SIM` over `DOT`),
+a question's one vector scores a point by the best of its views, which is the index's own score. Text indexes with
+scores let a query rank by words too, and fuse both rankings.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 ALIAS = Export().alias
 """The alias that follows the champion, unless another one is named."""
 KEPT = Export().keep
-"""Collections of earlier champions that are kept, for rollbacks."""
+"""Number of earlier champions' collections to keep, for rollbacks."""
 POINTS_AT_ONCE = 64
 REQUEST_SECONDS = 60
 MULTIVECTOR_LIMIT = 1024 * 1024
-"""Numbers of a multivector, which a server refuses from here on."""
+"""Numbers in a multivector from which on a server refuses it."""
 TEXT_FIELDS = ("text", "title")
 """Fields of a point's payload with a text index, which a query filters or ranks by (BM25)."""
 NAMESPACE = uuid.UUID("8a9c4f0e-6b1d-5f5e-9d3b-1f0f6f3f7c52")
@@ -56,15 +56,15 @@ class IndexCollection:
     name: str
     points: int
     uploaded: int
-    """Points that were not there, or differed."""
+    """Number of points that were missing or differed."""
     deleted: int
-    """Points that the index does not have."""
+    """Number of points that the index does not have."""
 
 
 @contextlib.contextmanager
 def open_client(url: str | None = None, path: str | os.PathLike[str] | None = None) -> Iterator[QdrantClient]:
     """A client of the server at `url`, whose API key is in `MULTIVIEW_QDRANT_API_KEY`, or of a folder at `path` that
-    this process alone uses (Qdrant's local mode). Raises InputError where neither or both are given, Qdrant's client is
+    this process alone uses (Qdrant's local mode). Raises InputError if neither or both are given or Qdrant's client is
     not installed, and for every error of Qdrant within the block."""
     if (url is None) == (path is None):
         raise InputError("Qdrant: name either a server (--url) or a folder for its local mode (--path)")
@@ -77,7 +77,7 @@ def open_client(url: str | None = None, path: str | os.PathLike[str] | None = No
             client = QdrantClient(path=os.fspath(path))
         else:
             key = os.environ.get(environment.QDRANT_API_KEY) or None
-            # Where the server is down, the check of versions would warn of it beside the error.
+            # If the server is down, the check of versions would add a warning to the error.
             client = QdrantClient(url=url, api_key=key, timeout=REQUEST_SECONDS, check_compatibility=False)
         with contextlib.closing(client):
             yield client
@@ -86,14 +86,14 @@ def open_client(url: str | None = None, path: str | os.PathLike[str] | None = No
         if not locked and not type(error).__module__.startswith(("qdrant_client", "httpx", "httpcore")):
             raise
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        # Of a header that is refused, the error repeats the key.
+        # The error about a refused header repeats the key.
         raise InputError(f"{place}: {line}") from (None if repeats_header(error) else error)
 
 
 def collection_name(address: str, prefix: str = ALIAS) -> str:
-    """Returns the name of an index's collection, `PREFIX-` and 16 hex digits of what its points are made from. That is
-    the index, the passages and the model, by their content: another corpus column is another collection. Raises
-    InputError for a prefix with a character that Qdrant does not take."""
+    """Returns the name of an index's collection, `PREFIX-` and 16 hex digits that stand for the content of index,
+    passages and model: a further column of the corpus makes another collection. Raises InputError for a prefix with a
+    character that Qdrant does not allow."""
     if wrong := set(prefix) & set('<>:"/\\|?*\0\x1f'):
         raise InputError(f"alias {prefix!r}: Qdrant takes no {min(wrong)!r} in a name; name another")
     made_from = " ".join(record.digest for _, record in load_artifacts(address))
@@ -101,9 +101,9 @@ def collection_name(address: str, prefix: str = ALIAS) -> str:
 
 
 def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> IndexCollection:
-    """Makes the collection of an index, and returns it once every point was read back and is the index's. Only points that
-    differ are uploaded or deleted, so that a load that was killed goes on where it was. Raises InputError where a
-    passage has more views than a point may, and where the collection is another afterwards."""
+    """Makes the collection of an index, and returns it once every point was read back and found equal. Only points that
+    differ are uploaded or deleted, so a load that was killed continues where it stopped. Raises InputError if a passage
+    has more views than a point may have, or if the collection still differs afterwards."""
     views, name = IndexViews.open(address), collection_name(address, prefix)
     _check_sizes(views)
     _create(client, name, views.dim)
@@ -129,10 +129,10 @@ def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Index
 def follow_champion(
     store: Store, client: QdrantClient, alias: str = ALIAS, keep: int = KEPT
 ) -> IndexCollection:
-    """Lets an alias refer to the champion's collection, which is loaded if it is not there, and returns the collection.
-    The alias changes at once, after the collection was verified. Then collections with the alias's prefix are deleted,
-    except those of the `keep` indexes that were champion before, and those that another alias refers to. Raises
-    InputError where the store has no champion, and as `load_index` does."""
+    """Points an alias at the champion's collection, which is loaded if need be, and returns the collection. The alias
+    is switched in one step once the collection is verified. Then other collections with the alias's prefix are deleted,
+    except those of the last `keep` indexes that were champion before, and those that another alias refers to. Raises
+    InputError if the store has no champion, and as `load_index` does."""
     while True:
         champion = champion_of(store)
         loaded = load_index(client, address_of(store, champion), alias)
@@ -154,8 +154,8 @@ def point_id(passage_id: str) -> str:
 
 def points_of(views: IndexViews) -> Iterator[PointStruct]:
     """Yields a point per passage that has a view, in index order; memory holds a row group of the corpus. A point's
-    multivector are the passage's views in the order of its payload, which is what the server's `/passages` answers,
-    with days and times as texts in ISO 8601. Raises InputError where the corpus or the layout is not the index's."""
+    multivector has the passage's views in the order of its payload, which is what the server's `/passages` answers,
+    with days and times as text in ISO 8601. Raises InputError if the corpus or the layout is not the index's."""
     from qdrant_client.models import PointStruct
 
     for indexed in views.read():
@@ -165,8 +165,8 @@ def points_of(views: IndexViews) -> Iterator[PointStruct]:
 
 
 def point_digest(id: str, payload: Mapping[str, Any] | None, vectors: Any) -> int:
-    """Returns the sha256 of a point as a number. `vectors` [views, dim] are compared in float32; other decimal numbers
-    by seven digits, because a database that reads them from JSON may be wrong in the last bit."""
+    """Returns the sha256 of a point as a number. `vectors` [views, dim] count in float32, other decimal numbers with
+    seven digits, because a database that reads them from JSON may be wrong in the last bit."""
     matrix = np.asarray(vectors, "<f4")
     rounded = json.loads(json.dumps(payload), parse_float=lambda text: f"{float(text):.7g}")
     described = json.dumps([id, matrix.shape, rounded], sort_keys=True)
@@ -195,7 +195,7 @@ def _check_sizes(views: IndexViews) -> None:
 
 
 def _create(client: QdrantClient, name: str, dim: int) -> None:
-    """Creates a collection, its views in float16 as in the index, and its text indexes, unless they are there."""
+    """Creates a collection, with views in float16 as in the index, and its text indexes, unless they exist."""
     from qdrant_client import models
 
     if not client.collection_exists(name):
@@ -208,13 +208,13 @@ def _create(client: QdrantClient, name: str, dim: int) -> None:
         )
         client.create_collection(name, vectors)
     for field in set(TEXT_FIELDS) - client.get_collection(name).payload_schema.keys():
-        # Not waited for: points that are uploaded next queue behind it.
+        # No need to wait: the points that are uploaded next queue behind it.
         schema = models.TextIndexParams(type=models.TextIndexType.TEXT, scoring=True)
         client.create_payload_index(name, field, schema, wait=False)
 
 
 def _delete_unknown(client: QdrantClient, name: str, passage_ids: Sequence[str]) -> int:
-    """Deletes the points of other passages than these; returns their number."""
+    """Deletes the points of all passages except these; returns their number."""
     if client.count(name, exact=True).count == len(passage_ids):
         return 0
     known, unknown, offset = set(map(point_id, passage_ids)), [], None
@@ -228,7 +228,7 @@ def _delete_unknown(client: QdrantClient, name: str, passage_ids: Sequence[str])
 
 
 def _point(client: QdrantClient, alias: str, name: str) -> None:
-    """Lets an alias refer to a collection, at once, whatever it referred to."""
+    """Points an alias at a collection, in one step, whatever it referred to before."""
     from qdrant_client.models import CreateAlias, CreateAliasOperation, DeleteAlias, DeleteAliasOperation
 
     now = {each.alias_name: each.collection_name for each in client.get_aliases().aliases}
@@ -240,7 +240,7 @@ def _point(client: QdrantClient, alias: str, name: str) -> None:
 
 
 def _earlier(store: Store, champion: Champion, prefix: str, name: str) -> Iterator[str]:
-    """The collections of earlier champions' indexes that still exist, the newest first, each once."""
+    """Names of the collections of earlier champions whose artifacts still exist, newest first, each once."""
     seen = {name}
     for number in reversed(champion_numbers(store)):
         if number >= champion.number:
@@ -253,7 +253,7 @@ def _earlier(store: Store, champion: Champion, prefix: str, name: str) -> Iterat
 
 
 def _delete_others(client: QdrantClient, prefix: str, kept: list[str]) -> None:
-    """Deletes the collections of other indexes with the same prefix."""
+    """Deletes the collections with this prefix that are not `kept` and that no alias refers to."""
     kept = [*kept, *(each.collection_name for each in client.get_aliases().aliases)]
     for collection in client.get_collections().collections:
         ours = re.fullmatch(rf"{re.escape(prefix)}-[0-9a-f]{{16}}", collection.name)

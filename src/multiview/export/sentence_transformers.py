@@ -1,6 +1,6 @@
-"""A model as a folder that sentence-transformers loads. DPR is a `SentenceTransformer` of the library's own modules. Every
-other architecture is a `MultiVectorEncoder` with one vector per question, whose MaxSim is our score; its module is ours,
-which is loaded only with `trust_remote_code=True` and with multiview installed."""
+"""Export of a model as a folder that sentence-transformers loads. DPR with a pooling of `POOLINGS` becomes a
+`SentenceTransformer` of the library's own modules. Every other model becomes a `MultiVectorEncoder` with one vector per
+question, whose MaxSim is our score; its module is ours, and needs `trust_remote_code=True` and multiview installed."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 OWN_MODULE = "view-encoder"
-"""Folder of an exported model that needs `multiview.export.view_encoder`."""
+"""Folder, in an exported model, of the module that needs `multiview.export.view_encoder`."""
 OWN_TYPE = "multiview.export.view_encoder.ViewEncoder"
 
 POOLINGS: dict[str, Any] = {"viewer": "cls", "snippet": "mean", "last": "lasttoken"}
-"""Poolings of sentence-transformers by ours, for architectures without viewer tokens."""
+"""Our poolings as sentence-transformers calls them, for architectures without viewer tokens."""
 
 
 def write_sentence_transformers(model: Path, folder: Path, described: Description | None = None) -> bool:
     """Writes the model in the folder `model` to the new folder `folder`, with a card that tells what is `described`.
     Returns whether sentence-transformers loads it by itself, without multiview and `trust_remote_code=True`. Raises
-    InputError where `folder` exists, and where sentence-transformers is needed to write the model and missing.
+    InputError if `folder` is not empty, or if sentence-transformers is needed to write the model but not installed.
 
     >>> write_sentence_transformers(model, folder / "exported")  # a model of CAMVR
     False
@@ -61,7 +61,7 @@ def write_sentence_transformers(model: Path, folder: Path, described: Descriptio
 
 
 def _plain_model(model: Path, settings: Model) -> SentenceTransformer:
-    """Returns a route for questions and one for passages, which differ in their tokenizers at least."""
+    """Returns a model with a route for questions and one for passages, which differ at least in their tokenizers."""
     check_installed("sentence-transformers", "sentence_transformers")
     import torch
     from sentence_transformers import SentenceTransformer
@@ -73,7 +73,7 @@ def _plain_model(model: Path, settings: Model) -> SentenceTransformer:
     def route(source: Path, length: int, tokenizer: PreTrainedTokenizerFast, **options: Any) -> list[Any]:
         transformer: Any = Transformer(str(source), query_length=length, document_length=length, **options)
         transformer.processor = tokenizer
-        if getattr(transformer.model, "pooler", None) is not None:  # without weights, as in our models
+        if getattr(transformer.model, "pooler", None) is not None:  # our models have no weights for it
             transformer.model.pooler = None
             transformer.model_kwargs = {"add_pooling_layer": False}
             transformer.config_keys = [*transformer.config_keys, "model_kwargs"]
@@ -86,7 +86,7 @@ def _plain_model(model: Path, settings: Model) -> SentenceTransformer:
         special_as_text = {"text": {"split_special_tokens": True}}
         tokenizer = question_tokenizer(source, settings)
         questions = route(source, settings.question_length, tokenizer, processing_kwargs=special_as_text)
-        # DPR has the same around passages.
+        # DPR has the same special tokens around passages.
         around = layout(settings, load_tokenizer(str(model / PASSAGE))).around_question
         tokenizer = text_tokenizer(model / PASSAGE, settings.passage_length, around)
         passages = route(model / PASSAGE, settings.passage_length, tokenizer)
@@ -101,6 +101,6 @@ def _plain_model(model: Path, settings: Model) -> SentenceTransformer:
 
 
 def _prompts(settings: Model) -> dict[str, Any]:
-    """Returns the prompts that `encode_query` and `encode_document` set, where a model has some."""
+    """Returns the prompts for `encode_query` and `encode_document`, if the model has any."""
     prompts = {"query": settings.question_prompt or "", "document": settings.passage_prompt or ""}
     return {"prompts": prompts} if any(prompts.values()) else {}

@@ -1,5 +1,5 @@
-"""The steps of a refresh that write for other systems: `export`, the champion's index in the formats that the settings
-name, and `follow-champion`, which lets a Qdrant server's alias follow the champion and fails nothing where it cannot."""
+"""The steps of a refresh that write for other systems: `export` writes the champion's index in the formats that the
+settings name; `follow-champion` points a Qdrant server's alias at the champion, and only warns if it cannot."""
 
 import json
 import shlex
@@ -22,7 +22,7 @@ from multiview.steps.context import StepContext
 
 def export(context: StepContext) -> None:
     """Step: write `index` in each format of `settings.export.formats`, a folder per format. `export.json` names the
-    index and the formats that were written. Nothing is written of an index without passages."""
+    index and the formats that were written; of an index without passages, none are."""
     folder = context.output(names.EXPORT)
     address = context.recorded_input(names.INDEX).address
     opened = IndexViews.open(address)
@@ -35,7 +35,7 @@ def export(context: StepContext) -> None:
 
 
 def _write(name: ExportFormat, views: IndexViews, address: str, folder: Path) -> None:
-    # Late, because they import torch.
+    # Imported only now, because they import torch.
     from multiview.export.model_card import describe, question_length, read_subject
     from multiview.export.onnx import write_onnx
     from multiview.export.sentence_transformers import write_sentence_transformers
@@ -52,8 +52,8 @@ def _write(name: ExportFormat, views: IndexViews, address: str, folder: Path) ->
 
 def follow(context: StepContext) -> None:
     """Step: let the alias `settings.export.alias` of the server `settings.export.qdrant_url` refer to the champion's
-    collection. Writes `collection.json`: the alias, the champion's number and its collection, null where there is no
-    champion or the server cannot be reached. That is a warning, and the next refresh tries again."""
+    collection. Writes `collection.json`: the alias, the champion's number and its collection, null if there is no
+    champion or the alias could not be set. The latter is a warning, and the next refresh tries again."""
     settings, now, loaded = context.settings.export, current(context.store), None
     assert settings.qdrant_url, "the plan has this step only with a server"
     if now:
@@ -69,7 +69,7 @@ def follow(context: StepContext) -> None:
 
 
 def still_follows(store: Store, record: Record) -> bool:
-    """Returns whether a step let the alias follow the champion that the store names now. The server is not asked."""
+    """Returns whether a step, by its record, pointed the alias at the store's current champion; asks no server."""
     now = current(store)
     return now is not None and bool(record.facts["collection"]) and record.facts["champion"] == now.number
 
@@ -77,8 +77,8 @@ def still_follows(store: Store, record: Record) -> bool:
 def try_to_follow(
     store: Store, url: str, settings: Export, report_warning: Callable[[str], object]
 ) -> IndexCollection | None:
-    """Lets a server's alias follow the champion (see `follow_champion`), and returns the collection. What goes wrong is
-    reported as a warning of one line with the command that makes up for it; then returns None."""
+    """Lets a server's alias follow the champion (see `follow_champion`), and returns the collection. If anything
+    goes wrong, reports a warning of one line, with the command that makes up for it, and returns None."""
     try:
         with open_client(url) as client:
             return follow_champion(store, client, settings.alias, settings.keep)

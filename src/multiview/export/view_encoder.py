@@ -1,4 +1,4 @@
-"""The module of sentence-transformers for models that its own modules do not express. Needs sentence-transformers."""
+"""A sentence-transformers module for models that the library's own modules cannot express. Needs that library."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ViewEncoder(InputModule):
         return {**batch, "kept": kept, "views": views, "task": task or "document"}
 
     def forward(self, features: dict[str, Any], **_: object) -> dict[str, Any]:
-        """Adds `token_embeddings` [B, V, D]; `attention_mask` [B, V] says now which of these vectors there are."""
+        """Adds `token_embeddings` [B, V, D]; `attention_mask` [B, V] now says which of these vectors are no padding."""
         batch: Any = {name: features[name] for name in Batch.__annotations__ if name in features}
         if features["task"] == "query":
             vectors = self.encoder.encode_questions(batch)[:, None]

@@ -1,4 +1,4 @@
-"""The views of an index with what they represent, in batches of Arrow: what every export of an index is made from."""
+"""The views of an index and what they represent, as batches of Arrow: what every export of an index is made from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from multiview.model.layouts import Layout
 from multiview.serving.retriever import load_artifacts
 
 VIEWS_AT_ONCE = 4096
-"""Views per batch at most, unless one passage alone has more."""
+"""Most views per batch, unless one passage alone has more."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class IndexName:
     """What an export says about the index that it was made from."""
 
     index: str
-    """The index's folder in its store, `index/KEY`: a store may be moved."""
+    """The index's folder in its store, `index/KEY`; not its address, because a store may be moved."""
     digest: str
     model: str
     """The digest of the model that made the views."""
     passages: str
-    """The digest of the passages: an index has the same digest whatever the corpus's own columns say."""
+    """The digest of the passages, since that of the index does not depend on the corpus's own columns."""
 
 
 class IndexViews:
@@ -98,7 +98,7 @@ class IndexViews:
 
     def read(self) -> Iterator[IndexedPassage]:
         """Yields the passages that have views, with their columns and views; memory holds one row group of the corpus.
-        Raises InputError where the corpus or the layout is not the index's."""
+        Raises InputError if the corpus or the layout is not the index's."""
         rows = np.flatnonzero(self.index.view_counts)
         try:
             passages = IndexedPassages(self.index, self.layout, self.corpus)
@@ -108,7 +108,7 @@ class IndexViews:
             raise InputError(f"{self.name.index}: {error}") from error
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields the views in index order, one row per view; a batch holds whole passages, `VIEWS_AT_ONCE` views at most."""
+        """Yields the views in index order, one row per view; a batch has whole passages (see `VIEWS_AT_ONCE`)."""
         held: list[IndexedPassage] = []
         views = 0
         for indexed in self.read():
