@@ -1,7 +1,7 @@
 """Tracking in MLflow. No other package imports mlflow.
 
 `ship` turns a run's state and event files into an MLflow run that holds a run per system and per step. It may be
-called at any time and any number of times: contents that MLflow has already are left alone. In the other direction,
+called at any time and any number of times: what MLflow already has is left alone. In the other direction,
 `find_run` leads from an MLflow run to the artifacts that its steps read and wrote.
 """
 

@@ -37,7 +37,7 @@ DATABASE = {
     "locked": "is being written to by another process: wait, and try again",
     "disk is full": "is on a full disk: make room, then multiview sync",
 }
-"""Parts of databases' error messages, and their meaning."""
+"""Parts of databases' error messages, each with its meaning and the way out."""
 
 # A server that is down must not block a driver for minutes; `multiview sync` ships later.
 PATIENCE = {
@@ -65,14 +65,14 @@ def tracking_uri(store: Store) -> str:
 
 
 def connect(uri: str, writes: bool = True) -> MlflowClient:
-    """Returns an MLflow client. Raises InputError for an SQLite file that cannot be written to, or, for a client that only
-    reads, be read."""
+    """Returns an MLflow client. Raises InputError for an SQLite file that cannot be written to or, without `writes`,
+    that is absent or cannot be read."""
     if not writes and database(uri) == "absent":
         raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
     _check_file(uri, writes)
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
-    if without_secrets(uri) != uri:  # MLflow prints the address of each run that ends
+    if without_secrets(uri) != uri:  # MLflow would print them with the address of each run that ends
         os.environ[environment.MLFLOW_QUIET] = "true"
     from mlflow import MlflowClient
 
@@ -82,13 +82,14 @@ def connect(uri: str, writes: bool = True) -> MlflowClient:
 
 
 def _check_file(uri: str, writes: bool) -> None:
-    """Raises TrackingUnavailable for an SQLite file that cannot be opened, or is no database: MLflow would try for minutes."""
+    """Raises TrackingUnavailable for an SQLite file that cannot be opened or is no database: MLflow would retry for
+    minutes."""
     if not (match := _SQLITE_FILE.fullmatch(uri)):
         return
     try:
         with Path(match["file"]).open("r+b" if writes else "rb") as opened:
             beginning = opened.read(len(SQLITE))
-    except FileNotFoundError:  # MLflow makes it
+    except FileNotFoundError:  # MLflow creates it
         return
     except OSError as error:
         how = "written to" if writes else "read"
@@ -100,7 +101,7 @@ def _check_file(uri: str, writes: bool) -> None:
 
 
 def our_experiment(client: MlflowClient) -> Experiment | None:
-    """Returns the experiment of all runs; none where nothing has run. Raises TrackingUnavailable where it was deleted."""
+    """Returns the experiment of all runs; None if nothing has run. Raises TrackingUnavailable if it was deleted."""
     found = client.get_experiment_by_name(names.EXPERIMENT)
     if found is not None and found.lifecycle_stage == "deleted":
         raise deleted("experiment", names.EXPERIMENT, found.experiment_id)
@@ -115,7 +116,7 @@ def deleted(kind: str, name: str, id_: str) -> TrackingUnavailable:
 
 @contextlib.contextmanager
 def explained(uri: str) -> Iterator[None]:
-    """Raises errors of MLflow and its libraries as InputErrors; as TrackingUnavailable where no request can succeed."""
+    """Turns errors of MLflow and its libraries into InputErrors, or TrackingUnavailable if no request can succeed."""
     try:
         yield
     except Exception as error:
@@ -163,13 +164,13 @@ def _about_database(uri: str, reason: str) -> str:
 
 
 def settle(uri: str) -> None:
-    """Syncs the folder of an SQLite file: the removal of its journal, and so the last commit, survives a loss of power."""
+    """Syncs an SQLite file's folder: its journal stays removed, and the last commit survives a loss of power."""
     if match := _SQLITE_FILE.fullmatch(uri):
         sync(Path(match["file"]).absolute().parent)
 
 
 def database(uri: str) -> str:
-    """Returns the inode of the SQLite file of a URI, "absent" where there is no such file; empty for other URIs."""
+    """Returns the inode of a URI's SQLite file, "absent" if there is no such file; an empty string for other URIs."""
     if not (match := _SQLITE_FILE.fullmatch(uri)):
         return ""
     try:

@@ -24,7 +24,7 @@ COLUMNS = (
     "params.`train.rounds`",
     *(f"metrics.`{metric}`" for metric in (*map(metric_names.accuracy_at, (1, 5, 20)), metric_names.MRR)),
 )
-"""Columns of the table beside MLflow's own."""
+"""Columns of the table of runs, beside MLflow's own."""
 
 FIGURES = (
     *map(metric_names.accuracy_at, (1, 5, 20, 100)),
@@ -48,7 +48,7 @@ CURVES = [
     for metric in map(metric_names.of_validation, VALIDATIONS)
     for name in (metric, *(metric_names.of_group(number, metric) for number in ROUNDS))
 ]
-"""Metrics with a chart of curves each, as runs of one and of several rounds name them."""
+"""Metrics with a chart of curves each, under their names in runs of one round and of several."""
 
 SECTIONS = (
     ("Figures", "BAR", FIGURES, {"columns": 3, "cardHeight": 300}),
@@ -72,13 +72,13 @@ CHARTS: dict[str, JsonObject] = {
         "baselineColumnUuid": "",
     },
 }
-"""What MLflow keeps of each kind of chart beside its metric."""
+"""What MLflow's view holds of each kind of chart, beside the chart's metric."""
 
 
 def experiment_tags(experiment: str) -> dict[str, str]:
     """Returns the tags of the MLflow experiment with an id."""
     return {
-        # Lists of experiments show it as one of trainings; a person who opens it still chooses "Model training".
+        # Lists of experiments show it as model training; on first opening it, a person still has to choose that.
         "mlflow.experimentKind": "custom_model_development",
         "mlflow.note.content": f"""A run of a pipeline holds its systems, and a system its steps. [Systems side by side]\
 ({charts_address(experiment)}): what differs, and what came of it.
@@ -101,7 +101,7 @@ def charts_address(experiment: str) -> str:
 
 
 def _view_tag() -> str:
-    """The view as MLflow's pages write it; packed, since an earlier MLflow takes 5,000 characters per tag."""
+    """The view as MLflow's pages write it, packed, since earlier versions of MLflow take 5,000 characters per tag."""
     sections, charts = [], []
     for number, (title, kind, metrics, layout) in enumerate(SECTIONS):
         section = f"{VIEW}-{number}"
@@ -113,7 +113,7 @@ def _view_tag() -> str:
         ]
     view = {
         "searchFilter": f"tags.`{names.TAG_LEVEL}` = '{SYSTEM}'",
-        # MLflow nests runs that are sorted by their start, and draws nested runs only when they are unfolded.
+        # Not by start: MLflow would nest the runs, and draw nested runs only when they are unfolded.
         "orderByKey": "attributes.end_time",
         "orderByAsc": False,
         "selectedColumns": list(COLUMNS),

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
 
 STATUSES: dict[str, Status] = {"FINISHED": "done", "FAILED": "failed", "KILLED": "killed"}
-"""Status of a step by MLflow's; any other is running."""
+"""Status of a step by that of its MLflow run; any other counts as running."""
 
 
 @dataclass
 class TrackedRun:
-    """A pipeline's run as MLflow has it; a rerun includes the steps of the earlier run that it did not repeat, but those
-    that need what it made anew."""
+    """A pipeline's run as MLflow has it. A rerun includes the steps of the earlier run that it did not repeat, except
+    those that depend on what it made anew."""
 
     mlflow_id: str
     store: str
@@ -48,7 +48,7 @@ class TrackedRun:
 
 
 def logged_model(uri: str, model_id: str) -> Reference:
-    """Returns the artifact of a logged model. Raises InputError if MLflow has no such model, or it is not multiview's."""
+    """Returns the artifact of a logged model. Raises InputError if MLflow has none with this id, or it is not ours."""
     with explained(uri):
         tags = connect(uri, writes=False).get_logged_model(model_id).tags
     if not {names.TAG_ADDRESS, names.TAG_SHA256} <= set(tags):
@@ -57,9 +57,9 @@ def logged_model(uri: str, model_id: str) -> Reference:
 
 
 def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
-    """Returns the pipeline's run with an id: multiview's, Kubeflow's, MLflow's, or MLflow's of one of its systems or steps.
+    """Returns the pipeline's run with an id: multiview's, Kubeflow's, MLflow's, or that of a system or step in MLflow.
 
-    `store` selects between runs of the same id. Raises InputError if MLflow has no such run, or more than one.
+    `store` chooses between runs with the same id. Raises InputError if MLflow has no such run, or more than one.
     """
     if not re.fullmatch(r"[\w.-]+", run):
         raise InputError(f"{run!r} is no run id: give an MLflow, Kubeflow or multiview run id")
@@ -87,7 +87,7 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
 
 
 def _parent(client: MlflowClient, experiment: str, uri: str, run: str, store: str | None) -> MlflowRun:
-    """The MLflow run of a pipeline's run, which its systems' and steps' MLflow runs lie in."""
+    """The MLflow run of a whole pipeline run, in which those of its systems and steps lie."""
     from mlflow.entities import ViewType
 
     parents: list[MlflowRun] = client.search_runs(
@@ -114,7 +114,7 @@ def _parent(client: MlflowClient, experiment: str, uri: str, run: str, store: st
 
 
 def _by_mlflow_id(client: MlflowClient, uri: str, run: str) -> MlflowRun:
-    """The run with this MLflow id, or the outermost one that it lies in. Raises InputError where it is missing or not multiview's."""
+    """The outermost run around the one with this MLflow id. Raises InputError if it is missing, deleted or not ours."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -133,7 +133,7 @@ def _by_mlflow_id(client: MlflowClient, uri: str, run: str) -> MlflowRun:
 
 
 def _not_stale(earlier: Mapping[str, StepState], repeated: Mapping[str, StepState]) -> dict[str, StepState]:
-    """The earlier run's steps that hold for a rerun: all but those that read what it made anew, directly or not."""
+    """The earlier run's steps that hold for a rerun too: those that do not read, even indirectly, what it made anew."""
 
     def outputs(steps: Iterable[StepState]) -> set[str]:
         return {reference.digest for step in steps for reference in step.outputs.values()}

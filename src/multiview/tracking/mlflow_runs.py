@@ -29,7 +29,7 @@ NOTE = "mlflow.note.content"
 IDENTITY = (
     names.TAG_RUN, names.TAG_STORE, PARENT_RUN, names.TAG_PATH, names.TAG_ATTEMPT, names.TAG_LEVEL, names.TAG_SYSTEM,
 )  # fmt: skip
-"""Tags that together only one MLflow run has."""
+"""Tags that together identify an MLflow run."""
 
 Tags: TypeAlias = dict[str, str | None]
 """Values by tag; a tag without a value is not set."""
@@ -38,18 +38,18 @@ Item = TypeVar("Item")
 
 
 def identity(tags: Tags) -> str:
-    """Returns MLflow's filter for the run with the tags that identify it."""
+    """Returns an MLflow filter for the run that these tags identify."""
     return " and ".join(condition(tag, value) for tag in IDENTITY if (value := tags.get(tag)))
 
 
 def condition(tag: str, value: str) -> str:
-    """Returns MLflow's filter for runs whose tag has this value."""
+    """Returns an MLflow filter for runs whose tag has this value."""
     quote = '"' if "'" in value else "'"
     return f"tags.`{tag}` = {quote}{value}{quote}"
 
 
 def runs_below(client: MlflowClient, experiment: str, run: str, parent: str) -> list[MlflowRun]:
-    """Returns the MLflow runs of all systems and steps of `run` below `parent`, the whole run's; systems first."""
+    """Returns the MLflow runs of all systems and steps of `run` below `parent`, the whole run's; its children first."""
     search = partial(client.search_runs, [experiment], condition(names.TAG_RUN, run), max_results=1000)
     found = list(every_page(search))
     children = [each for each in found if each.data.tags.get(PARENT_RUN) == parent]
@@ -67,7 +67,7 @@ def fill(
 ) -> None:
     """Logs what an MLflow run does not have yet: parameters, then all metrics (see `log_metrics`), then tags.
 
-    The tag of an error that was mended is deleted. Values are cut to what MLflow takes.
+    The error tag is deleted once the error is gone. Values are cut to the length that MLflow takes.
     """
     from mlflow.entities import Param, RunTag
 
@@ -101,7 +101,7 @@ def status_of(states: Iterable[StepState], paths: Iterable[str], ended: str | No
 
 
 def set_status(client: MlflowClient, run: MlflowRun, status: str, ended: float) -> None:
-    """Sets a run's status if it has another; all but RUNNING end the run, at a time in seconds."""
+    """Sets a run's status if it has another; any but RUNNING ends the run, at the time `ended` in seconds."""
     if run.info.status != status and status == "RUNNING":
         client.update_run(run.info.run_id, status=status)
     elif run.info.status != status:
@@ -109,11 +109,11 @@ def set_status(client: MlflowClient, run: MlflowRun, status: str, ended: float) 
 
 
 def settle_files(run: MlflowRun) -> None:
-    """Syncs a run's files to disk if they are in a local folder, because MLflow does not."""
+    """Syncs a run's files to disk if they are in a local folder, as MLflow does not do so."""
     folder = Path(str(run.info.artifact_uri))
     if folder.is_dir():
         sync_all(folder)
-        for each in folder.parents[:3]:  # of the run, of the experiment, and that one's
+        for each in folder.parents[:3]:  # of the run, of the experiment, and the one above
             sync(each)
 
 
@@ -135,8 +135,8 @@ def parameters(config: JsonObject) -> dict[str, str]:
 
 
 def accepted(name: str) -> str:
-    """Returns a name as MLflow takes it for a parameter or a metric. One that it refuses, for its characters, as a path or
-    for its length, is mended and ends with its digest, so that two names never become one."""
+    """Returns a name that MLflow accepts for a parameter or a metric. A name that it would refuse, for its characters,
+    for its length or as a path, is mended and gets its digest as an ending, so that two names never become one."""
     parts = re.sub(r"^\.|[^/\w.\- :]", "_", name).split("/")
     mended = "/".join(part if part.strip(".") else "_" for part in parts)
     return name if name == mended[:250] else f"{mended[:233]}-{short_digest(name)}"

@@ -1,6 +1,6 @@
 """The model registry: each version of a registered model is an index, named by the tags `multiview.index` (address) and
-`sha256` (digest). Aliases mirror decisions made elsewhere: MLflow sets them one by one and keeps no history, so they are
-only ever repaired from a mapping."""
+`sha256` (digest). Aliases only mirror decisions made elsewhere: MLflow sets them one by one and keeps no history, so
+they are always brought in line with a whole mapping."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ MODEL_URI = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<versio
 
 
 def registered_index(uri: str, model: str) -> str:
-    """Returns the address of the index that a `MODEL_URI` refers to. Raises InputError if MLflow has no such version."""
+    """Returns the address of the index that a `MODEL_URI` refers to. Raises InputError if MLflow has no such version,
+    or one without an address."""
     named = MODEL_URI.fullmatch(model)
     assert named is not None
     with explained(uri):
@@ -65,8 +66,8 @@ def _name_of(corpus: str) -> str:
 
 
 def mirror(store: Store, uri: str) -> dict[str, str]:
-    """Sets the aliases in MLflow to the store's champion, if it has any, its predecessor, and the index that was refused
-    last against it; returns the version of each alias. Raises InputError as `repair` does."""
+    """Sets the aliases in MLflow to the store's champion, its predecessor, and the index last refused against it, where
+    there are such; returns the version of each alias. Raises InputError as `repair` does."""
     now = current(store)
     if now is None:
         return {}
@@ -84,7 +85,7 @@ def mirror(store: Store, uri: str) -> dict[str, str]:
 
 
 def aliased_indexes(uri: str) -> list[str]:
-    """Returns the addresses of all indexes that an alias of any registered model refers to; none without an MLflow.
+    """Returns the addresses of all indexes that an alias of any registered model refers to; none without a database.
     Raises InputError if MLflow cannot be reached."""
     if database(uri) == "absent":
         return []
@@ -118,8 +119,8 @@ def register(
 def repair(
     uri: str, name: str, indexes: Mapping[str, Reference], near: Store | None = None
 ) -> dict[str, str]:
-    """Sets the aliases `OURS` of a registered model to the `indexes` by alias, and deletes those that are not among
-    them; returns the version of each. Raises InputError as `register` does."""
+    """Sets the aliases `OURS` of a registered model to `indexes`, alias to index, and deletes those that it does not
+    name; returns the version of each. Raises InputError as `register` does."""
     versions = {alias: register(uri, index, name, near=near) for alias, index in indexes.items()}
     with explained(uri):
         _set_aliases(connect(uri), name, {**dict.fromkeys(OURS), **versions})
@@ -127,8 +128,8 @@ def repair(
 
 
 def _version(client: MlflowClient, name: str, record: Record) -> ModelVersion | None:
-    """The oldest version of an index, so that two processes that race to create one both take the same; else None.
-    Found by digest and key: two indexes of the same views may answer from passages that differ elsewhere."""
+    """The oldest version of an index, so that two processes that race to create one take the same; None if there is
+    none. Found by digest and key: indexes with equal views may answer from passages that differ in other columns."""
     found = client.search_model_versions(f"name = '{name}' and tags.{names.TAG_SHA256} = '{record.digest}'")
     same = [version for version in found if split_address(version.tags[names.TAG_INDEX])[2] == record.key]
     return min(same, key=lambda version: int(version.version), default=None)

@@ -1,4 +1,4 @@
-"""A run on its way to MLflow: the MLflow runs of the whole run and of its systems, each claimed for several shippers."""
+"""A run on its way to MLflow: the MLflow runs of the whole run, its systems and its steps, which shippers share."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
 
 DESCRIPTION_CHARACTERS = 5000
-"""Characters of a description; MLflow cuts longer ones than 8000 without a word."""
+"""Characters of a table or verdict in a description, which is cut at 8000."""
 
 
 def claims_of(run: str, uri: str, experiment: Experiment) -> str:
-    """Returns the folder of a run in its store that says which runs of an MLflow are its own."""
+    """Returns the folder, in its store, that says which runs of this MLflow belong to a run."""
     instance = f"{uri} {experiment.experiment_id} {experiment.creation_time}"
     return f"{names.RUNS}/{run}/mlflow/{short_digest(instance)}"
 
 
 class Shipment:
-    """One run of a store, and its MLflow runs: files in the store's folder `claims` say which one belongs to what, so that
-    several shippers fill the same ones. The process may be killed after any call to MLflow."""
+    """One run of a store, and its MLflow runs. Files in the store's folder `claims` say which MLflow run belongs to
+    what, so that several shippers fill the same ones. The process may be killed after any call to MLflow."""
 
     def __init__(self, store: Store, run: Run, uri: str, states: list[StepState], ended: str | None = None):
-        """`states` are those of all steps that have begun; `ended` is the status of a run that stopped without a step saying so."""
+        """`states` are those of all steps that have begun; `ended` is the status of a run that stopped unrecorded."""
         studies = studies_of(store, run)
         self.run = run.model_copy(update={"study": f"|{'|'.join(studies)}|" if studies else None})
         self.store, self.uri, self.states, self.ended = store, uri, states, ended
@@ -80,16 +80,16 @@ class Shipment:
             created = self.client.create_experiment(names.EXPERIMENT, artifact_location=location)
             found = self.client.get_experiment(created)
         for tag, value in experiment_tags(found.experiment_id).items():
-            # A person may have written another description; the view is an earlier version's, if it differs.
+            # Another description may be a person's; another view is that of an earlier version.
             if tag not in found.tags or (tag == VIEW_TAG and found.tags[tag] != value):
                 self.client.set_experiment_tag(found.experiment_id, tag, value)
         return found
 
     def claimed(self, name: str, run_name: str, tags: Tags, started: float) -> str:
-        """Returns the id of the MLflow run claimed under a name, which is created if there is none. `started` is in seconds.
+        """Returns the id of the MLflow run claimed under a name, created if there is none. `started` is in seconds.
 
-        A run whose shipper was killed before claiming it is found by its tags; where shippers race, or MLflow's client
-        creates a second run because an answer was lost, the first one's is taken and others are deleted.
+        A run whose shipper was killed before claiming it is found by its tags. If shippers race, or MLflow's client
+        creates a second run because an answer was lost, the run that was claimed first is kept and others are deleted.
         """
         path = f"{self.claims}/{name}"
         if (claimed := self.store.read(path)) is not None:
@@ -113,7 +113,7 @@ class Shipment:
         return claimed.decode()
 
     def parent(self) -> str:
-        """Returns the id of the MLflow run of the whole run, with what its steps have told so far."""
+        """Returns the id of the whole run's MLflow run, filled with what its steps have told so far."""
         tags = parent_tags(self.run, self.store)
         started = datetime.fromisoformat(self.run.created).timestamp()
         parent = self.claimed("parent", self.run.id, tags, started)
@@ -134,8 +134,8 @@ class Shipment:
         return self.claimed(f"systems/{system}", name, tags, started)
 
     def child(self, parent: str, state: StepState, children: dict[str, MlflowRun]) -> MlflowRun:
-        """Returns the MLflow run of a step's attempt, in its system's or, if systems share the step, in `parent`. Those of
-        its other attempts are deleted, and taken out of `children`."""
+        """Returns the MLflow run of a step's attempt, below its system's or, if systems share the step, below `parent`.
+        The runs of its other attempts are deleted, and taken out of `children`."""
         system = StepPath.parse(state.path).system
         tags = child_tags(self.run, state, self.system(parent, system) if system else parent)
         attempt = tags[names.TAG_ATTEMPT]
@@ -149,7 +149,7 @@ class Shipment:
         return self.client.get_run(claimed)  # a search omits the models that a run read and made
 
     def end(self, parent: str) -> None:
-        """Sets the status of the whole run by its steps, and its description and decision once it has ended."""
+        """Sets the whole run's status by its steps; once it has ended, also its description and the gate's decision."""
         status = self.ended or status_of(self.states, self.run.steps)
         now = self.client.get_run(parent)
         if status != "RUNNING":
@@ -187,7 +187,7 @@ def _verdict(store: Store, states: list[StepState]) -> str:
 
 
 def _table(store: Store, states: list[StepState]) -> str:
-    """The table of the run's comparison, or of its evaluations."""
+    """The table of the run's comparison, or of its evaluations; empty if it is too long."""
     for state in states:
         if text := _file(store, state, names.COMPARISON, TABLE_FILE):
             return text.decode() if len(text) < DESCRIPTION_CHARACTERS else ""

@@ -34,7 +34,7 @@ from multiview.tracking.tags import NO_ATTEMPT, user
 SHIP_SECONDS = 20.0
 """Seconds between two shipments of a run in progress."""
 FIRST_SECONDS = 3.0
-"""Seconds before the first one: MLflow takes seconds to start, which a short run would spend at its end."""
+"""Seconds before the first one: MLflow takes seconds to start, which a short run should not spend at its end."""
 END_SECONDS = 10.0
 """Seconds that the end of a run or of a step in its pod waits for shipments that are under way."""
 
@@ -59,9 +59,9 @@ def ship(
         if only is not None:
             shipment = Shipment(store, run, uri, states)
             parent = _ship(shipment, [state for state in states if state.path in only])
-            if not only:  # as a run is opened, perhaps once more
+            if not only:  # the run is being opened, perhaps again
                 set_status(shipment.client, shipment.client.get_run(parent), "RUNNING", 0.0)
-                store.remove(marker)  # so that its end is shipped again, whatever its steps find
+                store.remove(marker)  # so that its end is shipped again, even if all its steps are found
             return True
         new = ended or store.read(marker) != _fingerprint(store, run, states, uri)
         if new:
@@ -78,8 +78,8 @@ def ship(
 def ship_live(
     store: Store, run_id: str, uri: str, only: Collection[str] | None = None
 ) -> contextlib.AbstractContextManager[None]:
-    """Ships a run, or `only` the steps with some paths, now and then while the block runs. Results never wait for MLflow:
-    a shipment that fails, or has not ended `END_SECONDS` after the block, is left to a later one."""
+    """Ships a run, or only its steps with the paths `only`, now and then while the block runs. Results never wait for
+    MLflow: a shipment that fails, or has not ended `END_SECONDS` after the block, is left to a later one."""
     return repeated(partial(ship, store, run_id, uri, only), SHIP_SECONDS, FIRST_SECONDS, END_SECONDS)
 
 
@@ -111,7 +111,7 @@ def ship_step_live(
 
 
 def kill_step(store: Store, run_id: str, state: StepState, uri: str) -> None:
-    """Ends a killed step's MLflow run at once, as its process has a second left; `close_killed` ends those above."""
+    """Ends a killed step's MLflow run at once: its process has a second left. `close_killed` ends the runs above it."""
     client = connect(uri)
     experiment = our_experiment(client)
     attempt = state.attempt.rsplit("/", 1)[-1] or NO_ATTEMPT
@@ -121,7 +121,7 @@ def kill_step(store: Store, run_id: str, state: StepState, uri: str) -> None:
 
 
 def close_killed(store: Store, uri: str) -> None:
-    """Closes in MLflow what is above killed steps, in every run of a store; what cannot be shipped is left for later."""
+    """Ships a store's runs with a killed step, to end the MLflow runs above it; what fails is left for later."""
     for file in store.files(names.KILLED):
         with contextlib.suppress(Exception):
             ship(store, file.rpartition("/")[2], uri)
@@ -163,7 +163,7 @@ def _ship(shipment: Shipment, states: list[StepState]) -> str:
 
 
 def _fingerprint(store: Store, run: Run, states: Iterable[StepState], uri: str) -> bytes:
-    """Digest of the state that MLflow should have of a run, and of the database that has it."""
+    """Digest of what MLflow should have of a run, and of the database that should have it."""
     lines = [uri, database(uri), *studies_of(store, run)]
     for state in sorted(states, key=lambda s: s.path):
         events = sum(1 for _ in read_events(store, state.attempt)) if state.attempt else 0

@@ -49,8 +49,8 @@ def fill_step(shipment: Shipment, parent: str, child: MlflowRun, state: StepStat
 
 
 def _log_events(shipment: Shipment, child: MlflowRun, state: StepState) -> None:
-    """Logs a step's parameters, metrics and tags; the tag that counts shipped events comes last. Metrics that an earlier
-    call shipped without that tag are shipped again as exact duplicates, which MLflow drops."""
+    """Logs a step's parameters, metrics and tags; the tag that counts shipped events comes last. Metrics that an
+    earlier call shipped without that tag are shipped again as exact duplicates, which MLflow drops."""
     events = list(read_events(shipment.store, state.attempt)) if state.attempt else []
     warnings = [event.text for event in events if isinstance(event, WarningEvent)]
     first = next((_record(shipment.store, *output) for output in state.outputs.items()), None)
@@ -67,7 +67,7 @@ def _record(store: Store, kind: str, reference: Reference) -> Record | None:
 
 
 def _evaluated(shipment: Shipment, run: str, state: StepState) -> dict[str, str]:
-    """The model and the questions of an evaluation's metrics; empty for other steps, and if they are linked."""
+    """The model and questions to link an evaluation's metrics to; empty for other steps, or if another run has them."""
     models, questions = state.inputs.get("model"), state.inputs.get("questions")
     if state.step != "evaluate" or not models or not questions:
         return {}
@@ -106,7 +106,7 @@ def _logged_model(shipment: Shipment, reference: Reference, run: str | None, sta
     if model is None:
         tags = model_tags(shipment.run, state, reference, shipment.corpus)
         name, settings = state.path.replace("/", "-"), state.config
-        if run is None:  # a step that only reads it, as from another store
+        if run is None:  # the step only read it, perhaps from another store
             with contextlib.suppress(InputError):
                 made = load_reference(reference, "MLflow", shipment.store).record
                 name, settings = f"{made.step}-{made.key[:8]}", made.config
@@ -124,7 +124,7 @@ def _logged_model(shipment: Shipment, reference: Reference, run: str | None, sta
 
 
 def log_data(shipment: Shipment, parent: str) -> None:
-    """Logs the passages and questions of a run as its datasets; for a comparison of evaluations, the first one's."""
+    """Logs the passages and questions of a run as its datasets; if it only compares evaluations, those of the first."""
     logged = references_of(shipment.states)
     evaluation = next((r for r in logged if _kind(r) == names.EVALUATION), None)
     if evaluation and not any(_kind(reference) == names.PASSAGES for reference in logged):
@@ -141,7 +141,7 @@ def _all(inputs: Mapping[str, list[Reference]]) -> list[Reference]:
 
 
 def _log_datasets(client: MlflowClient, run: MlflowRun, inputs: Mapping[str, list[Reference]]) -> None:
-    """Logs inputs but models as the datasets of a run that it does not have yet, each once."""
+    """Logs the inputs that are no models as datasets of a run, each once, unless the run has them."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     known = {logged.dataset.digest for logged in run.inputs.dataset_inputs} if run.inputs else set()
@@ -160,7 +160,7 @@ def _log_datasets(client: MlflowClient, run: MlflowRun, inputs: Mapping[str, lis
 
 
 def log_files(store: Store, client: MlflowClient, parent: str, child: MlflowRun, state: StepState) -> None:
-    """Logs the records of all outputs, and the files for people to read; a report also in the whole run's, `parent`."""
+    """Logs the records of all outputs, and the files for people to read; a report also to `parent`, the whole run's."""
     run = child.info.run_id
     for kind, reference in state.outputs.items():
         if (record := _record(store, kind, reference)) is None:

@@ -1,5 +1,5 @@
-"""MLflow runs of systems, between a pipeline's and its steps': each holds the steps of one system, all of its settings and
-its final figures, to be compared on MLflow's page. Steps that systems share have no such run."""
+"""MLflow runs of systems, between a pipeline's and its steps': each holds the steps of one system, all of its settings
+and its final figures, to be compared on MLflow's page. Steps that systems share lie in the pipeline's."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ FIGURES = (*metric_names.SHORT, metric_names.ROUGE_L, metric_names.SELF_BLEU)
 """Prefixes of the evaluation metrics that are a system's figures; metrics of analyses would drown them."""
 
 VALIDATION = metric_names.of_validation("")
-"""How metrics of a training's held-out questions begin."""
+"""Prefix of a training's metrics on held-out questions."""
 
 SECTIONS = ("corpus", "questions", "bm25", "model", "train", "mining", "encode", "index", "search", "evaluation")  # fmt: skip
 """Sections of the settings that decide the figures of every trained system."""
 
 
 def fill_systems(shipment: Shipment, parent: str, states: Iterable[StepState]) -> None:
-    """Logs settings, figures and status of each system that has one of these steps; of all systems where a comparison,
-    which knows their costs, is among them. The metrics of a comparison of other runs' evaluations are the run's."""
+    """Logs settings, figures and status of each system that has one of these steps; of all systems if a finished
+    comparison, which knows their costs, is among them. A comparison of other runs' evaluations has no systems: its
+    metrics go to the whole run."""
     states = list(states)
     compared = [state for state in states if state.step == "compare" and state.finished]
     mine = {StepPath.parse(state.path).system for state in states}
@@ -60,14 +61,14 @@ def _fill_system(shipment: Shipment, parent: str, system: str) -> None:
 
 
 def _headlines(run: Run, system: str, metrics: Iterable[MetricEvent]) -> list[MetricEvent]:
-    """A system's figures for the pipeline's run: without the curves, with the system's name where there are several."""
+    """A system's figures for the pipeline's run: without curves, and with the system's name if there are several."""
     several = len({StepPath.parse(path).system for path in run.steps} - {""}) > 1
     figures = [metric for metric in metrics if not metric.name.startswith(VALIDATION)]
     return [replace(m, name=metric_names.of_group(system, m.name)) if several else m for m in figures]
 
 
 def _figures(shipment: Shipment, opened: MlflowRun, system: str) -> tuple[list[MetricEvent], Tags]:
-    """The figures of steps that have ended since the last shipping, and tags; one of them names these steps."""
+    """The figures of steps that ended since the last shipment, and tags; one names the steps shipped so far."""
     logged = set(opened.data.tags.get(names.TAG_FIGURES, "").split())
     states = shipment.systems[system]
     metrics: list[MetricEvent] = []
@@ -89,8 +90,8 @@ def _figures(shipment: Shipment, opened: MlflowRun, system: str) -> tuple[list[M
 
 
 def _figures_of_step(shipment: Shipment, system: str, state: StepState) -> list[MetricEvent]:
-    """An evaluation's figures by round; a training's validations by training step, named by round where there are
-    several; from a comparison the system's costs, such as `index_bytes`."""
+    """An evaluation's figures by round; a training's validations by training step, named by round if there are several;
+    a comparison's costs of the system, such as `index_bytes`."""
     number = round_of(StepPath.parse(state.path), map(StepPath.parse, shipment.run.steps))
     ending = metric_names.of_group(system, "")
     found = []
@@ -108,15 +109,15 @@ def _figures_of_step(shipment: Shipment, system: str, state: StepState) -> list[
 
 
 def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:
-    """Returns the round of a step that its system does in several rounds: 2 for `camvr/round-2/train` where `steps` has
-    a `camvr/round-1/train`. Else 0, for which MLflow draws a bar instead of a chart with one point."""
+    """Returns the round of a step that its system repeats by rounds: 2 for `camvr/round-2/train` if `steps` also has
+    `camvr/round-1/train`. Else returns 0, for which MLflow draws a bar instead of a curve with one point."""
     rounds = {step.round for step in steps if (step.system, step.step) == (path.system, path.step)} - {None}
     return path.round or 0 if len(rounds) > 1 else 0
 
 
 def settings_of(run: Run, system: str, states: Iterable[StepState]) -> JsonObject:
-    """Returns all settings of a system, by section: of a trained one the settings that were asked for, else the ones that
-    its steps have read so far, as for `bm25` and where this version does not know the settings."""
+    """Returns all settings of a system, by section: of a trained system, those that were asked for; of any other, such
+    as `bm25`, and if this version does not know the settings, those that its steps have read so far."""
     config: Config | None = None
     with contextlib.suppress(InputError):
         if run.pipeline == "comparison":

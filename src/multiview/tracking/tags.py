@@ -24,8 +24,8 @@ DIGITS = 8
 
 
 def opening_tags(run: Run, level: str, parent: str | None = None, system: str = "") -> Tags:
-    """Returns the tags that the MLflow runs of a run have in common; `parent` is the id of the MLflow run that they lie in.
-    MLflow's columns "Created by" and "Source" show the last ones."""
+    """Returns the tags that an MLflow run of any level opens with; `parent` is the id of the MLflow run that it lies
+    in. MLflow's columns "Created by" and "Source" show the last ones."""
     from mlflow.utils import mlflow_tags
 
     return {
@@ -60,7 +60,7 @@ def later_parent_tags(run: Run, store: Store, states: Sequence[StepState], corpu
     """Returns the tags of the parent that become known while its steps run."""
     starts = store.files(f"{names.RUNS}/{run.id}/{names.KUBEFLOW}")
     return {
-        "study": run.study,  # one more may have found the run
+        "study": run.study,  # which may have grown: a further study uses the run
         names.TAG_KUBEFLOW_RUNS: " ".join(sorted(file.rsplit("/", 1)[-1] for file in starts)),
         names.TAG_CORPUS: corpus,
         names.TAG_IMAGE: " ".join(sorted({state.image for state in states if state.image})),
@@ -69,11 +69,11 @@ def later_parent_tags(run: Run, store: Store, states: Sequence[StepState], corpu
 
 
 def child_tags(run: Run, state: StepState, parent: str) -> Tags:
-    """Returns the tags that identify a child, the MLflow run of a step's attempt. `parent` is its system's MLflow run, or
-    the whole run's for a step that systems share."""
+    """Returns the tags that identify a child, the MLflow run of a step's attempt. `parent` is its system's MLflow run,
+    or the whole run's for a step that systems share."""
     return {
         **opening_tags(run, STEP, parent, StepPath.parse(state.path).system),
-        names.TAG_GIT: None,  # its own may be another
+        names.TAG_GIT: None,  # the step's own may differ
         names.TAG_PATH: state.path,
         names.TAG_STEP: state.step,
         names.TAG_ATTEMPT: state.attempt.rsplit("/", 1)[-1] or NO_ATTEMPT,
@@ -81,7 +81,7 @@ def child_tags(run: Run, state: StepState, parent: str) -> Tags:
 
 
 def step_tags(state: StepState, record: Record | None, warnings: Sequence[str], corpus: str | None) -> Tags:
-    """Returns the tags of a child that its step's state and events fill; `record` is that of the step's first output."""
+    """Returns the tags of a child that come from its step's state and events; `record` is the step's first output's."""
     tags: Tags = {"multiview.key": state.key, names.TAG_ERROR: state.error, **_code(state, record)}
     if state.inputs or names.PASSAGES in state.outputs:  # other steps are about no corpus
         tags[names.TAG_CORPUS] = corpus
@@ -127,7 +127,7 @@ def references_of(states: Sequence[StepState]) -> list[Reference]:
 
 
 def question_tags(states: Iterable[StepState]) -> Tags:
-    """Returns the tags of the generated questions that steps read, as in `generated: crop`; empty for labelled questions."""
+    """Returns the tags of generated questions that steps read, such as `generated: crop`; none for labelled ones."""
     return _tags_of_questions(_inputs(states))
 
 
@@ -147,7 +147,7 @@ def _tags_of_questions(references: Iterable[Reference]) -> Tags:
 
 
 def user() -> str:
-    """Returns the name of this process's user; its number where there is none, as for KFP's and OpenShift's users."""
+    """Returns the name of this process's user; its number if it has no name, as in pods of KFP and OpenShift."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -155,7 +155,7 @@ def user() -> str:
 
 
 def _code(state: StepState, record: Record | None) -> Tags:
-    """The commit and the image that made a step's outputs; before it has outputs, the ones that run it."""
+    """The commit and the image that made a step's outputs; before it has outputs, those that run it."""
     code: Tags = {names.TAG_GIT: state.git_sha, names.TAG_IMAGE: state.image}
     if record:
         made: Tags = {tag: record.environment.get(tag) for tag in code}
