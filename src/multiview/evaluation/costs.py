@@ -1,4 +1,4 @@
-"""The data, settings and cost of systems, from the records behind their evaluations; the time of a question."""
+"""What systems were measured on, their settings and costs, from the records behind evaluations; timing of questions."""
 
 import statistics
 import time
@@ -21,13 +21,13 @@ MEASURED_ON = {"passages": "corpus", "questions": "questions"}
 SEARCH_SECONDS = "search_seconds_per_question"
 """Fact of an evaluation: the time of a search by many questions together, without their encoding, per question."""
 TIMED = 256
-"""Number of questions, the first ones, whose search is timed once all questions were searched for."""
+"""Number of questions, from the first, whose search is timed separately, after the search for all questions."""
 SINGLE_QUESTION = "single_question_milliseconds"
 """Fact of an evaluation: the median time of one question asked alone, its encoding and its search."""
 TIMED_ALONE = 30
-"""Number of questions that are asked one at a time, at most."""
+"""Most questions to ask one at a time."""
 ASKING_SECONDS = 10.0
-"""No further question is asked after this time, because a large exact index takes as long for one question as for many."""
+"""Seconds after which no further question is asked: a large exact index takes as long for one question as for many."""
 
 COSTS = ("compute_seconds", "wall_seconds", "index_bytes", "questions_per_second", SINGLE_QUESTION)
 """The figures of `cost_of`, which a comparison reports as metrics."""
@@ -36,8 +36,8 @@ COSTS = ("compute_seconds", "wall_seconds", "index_bytes", "questions_per_second
 def median_milliseconds(
     ask: Callable[[str], object], questions: Sequence[str], clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """Returns the median time of `ask` over the first `questions`, one at a time, after the first was asked once: work that
-    is done only once is not counted. Raises ValueError without questions."""
+    """Returns the median time of `ask` over the first `questions`, one at a time, after the first was asked once: work
+    that is done only once is not counted. Raises ValueError without questions."""
     if not questions:
         raise ValueError("there is no question to ask")
     ask(questions[0])
@@ -52,7 +52,7 @@ def median_milliseconds(
 
 
 def check_alike(evaluations: Mapping[str, str]) -> None:
-    """Raises InputError unless all evaluations, system to address, are of the same questions over the same corpus."""
+    """Raises InputError unless all evaluations (system to address) are of the same questions over the same corpus."""
     digests = {
         system: {word: record.inputs[name][0].digest for name, word in MEASURED_ON.items()}
         for system, record in ((system, load_record(address)[1]) for system, address in evaluations.items())
@@ -68,8 +68,8 @@ def check_alike(evaluations: Mapping[str, str]) -> None:
 
 
 def differing_settings(evaluations: Mapping[str, str]) -> dict[str, dict[str, object]]:
-    """System to setting to value, for the settings in which systems that have them differ. A setting that several rounds
-    read differently is the list of its values, in the order of the rounds."""
+    """System to setting to value, for settings on which the systems that have them differ. If rounds read different
+    values of a setting, its value is the list of these, in the order of the rounds."""
     by_system = {system: _settings(address) for system, address in evaluations.items()}
     values: dict[str, set[str]] = {}
     for settings in by_system.values():
@@ -106,9 +106,9 @@ def _leaves(section: type[BaseModel], recorded: JsonObject, prefix: str = "") ->
 def cost_of(address: str) -> dict[str, float]:
     """The figures `COSTS` of the system behind an evaluation; unknown ones are left out.
 
-    `compute_seconds` are those of all steps up to the evaluation, one after another: steps that several systems share
-    count for each of them. `wall_seconds` are those of the longest chain of these steps. `questions_per_second` is the
-    inverse of `SEARCH_SECONDS`.
+    `compute_seconds` is the sum over all steps up to the evaluation; steps that several systems share count for each of
+    them. `wall_seconds` is the time of the longest chain of these steps. `questions_per_second` is the inverse of
+    `SEARCH_SECONDS`.
     """
     nodes = _nodes_behind(address)
     steps: dict[tuple[str, str], float] = {}  # a step's outputs are published one after another

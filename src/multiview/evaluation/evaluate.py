@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 
 def evaluate(context: StepContext) -> None:
-    """Step: search the index for every question, by views or however else it ranks, and measure the passages that it finds.
-    Questions are encoded as a search of this index encodes them, whatever `encode` says now.
+    """Step: search the index for every question, by views or however else it ranks, and measure the passages that it
+    finds. Questions are encoded as any search of this index encodes them, whatever the settings of `encode` are now.
 
     Inputs `model`, `index`, `passages`, `questions`, `train_questions` (may be absent); output `evaluation` (see
     `write_evaluation` and `analyses`). For an approximate index, also reports the share of the true top passages that
@@ -82,7 +82,7 @@ def evaluate_queries(
     questions: list[Question],
     queries: np.ndarray,
 ) -> None:
-    """`evaluate` by encoded `queries` [q, dim] float32. Analyses but `speed` are of the ranking by views."""
+    """`evaluate` for encoded `queries` [q, dim] float32. All analyses but `speed` are of the ranking by views."""
     from multiview.evaluation.analyses.analysis_input import AnalysisInput
     from multiview.evaluation.analyses.run import analyse
 
@@ -140,7 +140,7 @@ def evaluate_bm25(context: StepContext) -> None:
     passages: Path = context.input("passages").path
     queries = context.optional_input("queries")
     indexed: Iterable[Passage] = read_passages(passages)
-    if queries:  # sentences end as they did before, without the queries
+    if queries:  # sentence ends stay those of the text without queries
         with_drawn = with_queries(read_passages(passages), queries.path)
         indexed = (replace(passage, text=" ".join((passage.text, *drawn))) for passage, drawn in with_drawn)
     index = Bm25Index.of(indexed, context.settings.bm25, context.settings.corpus.language)
@@ -220,8 +220,8 @@ def write_evaluation(
 
 
 def ranks_of(folder: Path) -> np.ndarray:
-    """Rank per question [q] float64 of its first passage with an answer, or of its first gold passage where the question
-    has no answers; inf where none was retrieved."""
+    """Rank per question [q] float64 of its first passage with an answer, or of its first gold passage where the
+    question has no answers; inf where none was retrieved."""
     table = pq.read_table(folder / QUESTIONS_FILE)
     answer, gold = (_floats(table, f"rank_of_first_{kind}") for kind in ("answer", "gold"))
     accuracy = [name for name in table.column_names if name.startswith(metric_names.ACCURACY_PREFIX)]

@@ -1,5 +1,5 @@
-"""Metrics of ranked passages: DPR's top-k accuracy, trec_eval's metrics of the gold passages, and the run and qrels files
-with which any other tool can check them.
+"""Metrics of ranked passages: DPR's top-k accuracy, trec_eval's metrics of the gold passages, and the run and qrels
+files with which any other tool can check them.
 
 A metric has one value per question, which the paired tests need; its figure is the mean of these values.
 """
@@ -41,8 +41,9 @@ def first_rank(hits: np.ndarray) -> np.ndarray:
 
 
 def top_k_accuracy(first_answer: np.ndarray, answered: np.ndarray, cuts: Sequence[int]) -> Values:
-    """DPR's top-k accuracy at each k of `cuts`: 1 where the first passage that holds an answer has rank k or better, else 0.
-    `first_answer` [q] are the ranks of these passages from 1, 0 for none; only questions of `answered` [q] are judged."""
+    """DPR's top-k accuracy at each k of `cuts`: 1 where the first passage that holds an answer has rank k or better,
+    else 0. `first_answer` [q] are the ranks of these passages from 1, 0 for none; only `answered` questions [q]
+    count."""
     retrieved = first_answer > 0
     return {
         metric_names.accuracy_at(k): np.where(answered, retrieved & (first_answer <= k), np.nan) for k in cuts
@@ -114,8 +115,8 @@ def quoted(name: str) -> str:
 def write_trec_run(
     path: Path, rankings: Mapping[str, Sequence[tuple[str, float]]], tag: str = "multiview"
 ) -> None:
-    """Writes `qid Q0 passage rank score tag` lines; `rankings` holds (passage id, score) per question id, best first. Where
-    scores tie, trec_eval's figures may differ from ours: it orders ties by id."""
+    """Writes `qid Q0 passage rank score tag` lines; `rankings` holds (passage id, score) per question id, best first.
+    Where scores tie, trec_eval's figures may differ from ours: it orders ties by id."""
     end = f" {quoted(tag)}\n"
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for qid, ranking in rankings.items():
@@ -134,11 +135,12 @@ def write_qrels(path: Path, gold: Mapping[str, Mapping[str, int]]) -> None:
             file.writelines(f"{quoted(qid)} 0 {quoted(name)} {grade}\n" for name, grade in grades.items())
 
 
-# --- recall of an approximate index, against a search that reads every stored view --------------------------------------------------------------------------
+# --- recall of an approximate index, against a search that reads every stored view -----------------
 
 
 def measure(index: ViewIndex, queries: np.ndarray, found: np.ndarray, events: Events) -> None:
-    """Reports the recall of an approximate index, which `found` passages [q, depth], for some of the questions [q, dim]."""
+    """Reports the recall of an approximate index on a sample of the questions: `found` [q, depth] are the passages that
+    it found for `queries` [q, dim]."""
     sampled = sampled_rows(len(queries), MEASURED, index.header["seed"])
     if not len(sampled):
         return

@@ -51,8 +51,8 @@ def markdown_table(
     marked: Collection[tuple[str, str]] = (),
     paper: Mapping[str, PaperFigures] | None = None,
 ) -> str:
-    """A Markdown table in per cent, its columns ordered by name and k, with the figures of papers in columns of their own.
-    The best value of each metric is bold; the (system, metric) pairs in `marked` have a mark."""
+    """A Markdown table in per cent, its columns ordered by name and k, with the figures of papers in columns of their
+    own. The best value of each metric is bold; the (system, metric) pairs in `marked` have a mark."""
     best = best_values(metrics)
 
     def cell(system: str, name: str) -> str:
@@ -101,7 +101,7 @@ def _markdown(
 
 
 def arrow_markdown(table: pa.Table) -> str:
-    """An Arrow table as Markdown: texts left-aligned, numbers right-aligned, fractions with three digits, null empty."""
+    """An Arrow table as Markdown: text left-aligned, numbers right-aligned, fractions with three digits, null empty."""
 
     def cell(value: object) -> str:
         return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
@@ -151,7 +151,7 @@ def best_values(metrics: Metrics) -> dict[str, float]:
 
 
 def baseline_of(chosen: str | None, rows: Sequence[str]) -> str:
-    """The row that the others are tested against: `chosen`, or the first. Raises InputError unless it is among `rows`."""
+    """The row that the others are tested against: `chosen`, or the first. Raises InputError if it is not in `rows`."""
     if chosen is not None and chosen not in rows:
         raise InputError(f"comparison.baseline: {chosen} is no row{nearest(chosen, rows)}")
     return chosen or rows[0]
@@ -196,7 +196,7 @@ def count_generated(evaluation: Path) -> tuple[int, int]:
 
 
 def asked_legend(generated: int, questions: int) -> str:
-    """One sentence that marks figures on generated questions; empty where all questions are labelled."""
+    """One sentence that says that questions were generated, and how many; empty if all questions are labelled."""
     if not generated:
         return ""
     some = counted(generated, "generated question")
@@ -214,8 +214,8 @@ def generated_training(evaluation: Artifact) -> str | None:
 
 
 def trained_legend(evaluations: Mapping[str, str]) -> str:
-    """One sentence that names the rows whose training questions were generated, by the addresses of their `evaluations`;
-    empty where there are none. Training questions that are gone count as labelled."""
+    """One sentence that names the rows whose training questions were generated, by the addresses of their
+    `evaluations`; empty where there are none. Training questions that are gone count as labelled."""
     rows = []
     for row, address in evaluations.items():
         with suppress(InputError):

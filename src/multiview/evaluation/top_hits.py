@@ -1,4 +1,4 @@
-"""The first passages of each question, with the scores of their views and the spans of text that the views represent."""
+"""The first passages of each question, with their views' scores and the spans of text that the views represent."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ TOP_HITS_FILE = "best.parquet"
 HITS_PER_QUESTION = 5
 
 QUESTIONS_AT_ONCE = 1024
-"""Number of questions whose passages are held in memory at once, and read from the corpus in one pass: whole groups."""
+"""Number of questions whose passages are read in one pass and held in memory: a multiple of `QUESTIONS_PER_GROUP`."""
 
 QUESTIONS_PER_GROUP = 256
 
@@ -43,7 +43,7 @@ class HitViews(NamedTuple):
 
     scores: Sequence[float]
     spans: Sequence[Span | None]
-    """Part of the text that each view represents, [start, stop) in code points; none where a view represents no part."""
+    """Part of the text that each view represents, [start, stop) in code points; None for a view of no part."""
 
 
 FindViews = Callable[[Sequence[int], np.ndarray], list[list[HitViews]]]
@@ -52,7 +52,7 @@ which comes last; returns the views of each passage per question, without paddin
 
 
 def index_views(index: ViewIndex, queries: np.ndarray, passages: IndexedPassages) -> FindViews:
-    """Returns the function that finds the views of an index's passages; `queries` [q, dim] are the questions' vectors."""
+    """Returns a function that finds the views of an index's passages; `queries` [q, dim] are the questions' vectors."""
 
     def find(questions: Sequence[int], passage_rows: np.ndarray) -> list[list[HitViews]]:
         spans = {
@@ -60,7 +60,7 @@ def index_views(index: ViewIndex, queries: np.ndarray, passages: IndexedPassages
         }
         found = [[HitViews((), ())] * int((rows >= 0).sum()) for rows in passage_rows]
         hits = np.argwhere(passage_rows >= 0)
-        in_order = np.argsort(passage_rows[tuple(hits.T)], kind="stable")  # of the stored views
+        in_order = np.argsort(passage_rows[tuple(hits.T)], kind="stable")  # that of the stored views
         for position, column in hits[in_order].tolist():
             row = int(passage_rows[position, column])
             scores = index.view_scores(queries[questions[position]], row)
@@ -79,7 +79,8 @@ def write_top_hits(
     questions: Sequence[Question],
     find_views: FindViews | None,
 ) -> list[Span | None]:
-    """Writes the first five passages of each question; returns the span of the first passage's winning view [q].
+    """Writes the first `HITS_PER_QUESTION` passages of each question; returns the span of the winning view of each
+    first passage [q].
 
     `holds` and `gold` [q, depth] say which passages hold an answer and which are gold. Of the columns `SCHEMA`, rank
     counts from 1, the winning view from 0, and view_starts and view_stops are null where a view represents no text, as

@@ -1,2 +1,2 @@
-"""Analyses of a trained model, of which `run.py` has the table: functions of an `AnalysisInput` that return `Findings`. None
-depends on an architecture's name."""
+"""Analyses of a trained model, listed in `run.py`: functions that turn an `AnalysisInput` into `Findings`. None depends
+on an architecture's name."""

@@ -56,7 +56,7 @@ def leading_views(most: int) -> list[ViewRange]:
 
 
 RANGES = {"each_view": single_views, "first_views": leading_views}
-"""Ranges of views that an analysis searches for, by the largest number of a passage's views."""
+"""Analysis to the ranges of views that it searches, as a function of the largest number of a passage's views."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Which of the passages that were retrieved for the questions, by all views or by some, are right; best first."""
+    """Which of the passages retrieved for each question, by all views or by some of them, are right; best first."""
 
     holds: np.ndarray
     """[q, depth] bool: which of them hold an answer of their question."""
@@ -122,12 +122,12 @@ class AnalysisInput:
         return metric_names.accuracy_cuts(self.settings.at, self.settings.depth)
 
     def accuracy(self, holds: np.ndarray) -> dict[str, float]:
-        """Returns mean top-k accuracy over the questions with answers; `holds` [q, depth] bool says which passages hold one."""
+        """Returns mean top-k accuracy over the questions with answers; `holds` [q, depth] bool: which hold one."""
         answered = np.array([bool(question.answers) for question in self.questions])
         return means(top_k_accuracy(first_rank(holds), answered, self.cuts))
 
     def search(self) -> None:
-        """Finds `top`, and the passages by each range of views that an analysis compares, in one pass over an exact index."""
+        """Finds `top`, and the passages by each range of views that analyses compare, reading an exact index once."""
         ranges, depth = self._ranges(), self.settings.depth
         report = partial(self.events.progress, total=len(self.queries), unit="searches")
         if self.index.exact:
@@ -151,7 +151,7 @@ class AnalysisInput:
 
     @cached_property
     def rankings(self) -> dict[ViewRange, Ranking]:
-        """What was retrieved by all views and by each range, judged in one reading of the texts."""
+        """The passages retrieved by all views and by each range, judged in one pass over the texts."""
         passages = {ALL_VIEWS: self.top.passages, **self._by_range}
         together = np.concatenate(list(passages.values()), axis=1)
         columns = (self.answers.holds(together), self.positives.hits(together))
@@ -172,8 +172,8 @@ class AnalysisInput:
 
     @cached_property
     def search_seconds(self) -> float:
-        """Seconds per question of a search of the whole index by the first `TIMED` questions, measured once. Where not
-        views alone rank, the evaluation sets it to those of its own search."""
+        """Seconds per question of a search of the whole index for the first `TIMED` questions, measured once. If not
+        only views rank, the evaluation sets it to the time of its own search."""
         timed = self.queries[:TIMED]
         begun = time.perf_counter()
         self.index.search(timed, self.settings.depth)
@@ -218,7 +218,7 @@ class AnalysisInput:
 
     @cached_property
     def shares_with_view(self) -> list[float]:
-        """Share of the index's passages that have the i-th view, for each view: 1 for all where padding views are indexed."""
+        """Share of the index's passages with an i-th view, for each view: always 1 if padding views are indexed."""
         counts = self.index.view_counts
         return [float((counts > view).mean()) for view in range(self.most_views)]
 

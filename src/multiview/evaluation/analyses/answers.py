@@ -1,4 +1,4 @@
-"""The views with the answer: whether they find the passage (CAMVR Eq. 15, Table 4), and how training finds them (CAMVR 3.2, 4.1)."""
+"""Views with the answer: whether they find the passage (CAMVR Eq. 15, Table 4); how training finds them (3.2, 4.1)."""
 
 # pyarrow.compute defines its functions when it is imported, so pyright does not see them.
 # pyright: reportAttributeAccessIssue=false
@@ -91,7 +91,7 @@ def found_by(
     spans: Sequence[Span | None],
     mode: Mode,
 ) -> str:
-    """Returns one of `KINDS` for a question with its answers in `passage`, whose views represent `spans` of the text."""
+    """Returns one of `KINDS` for a question with its answers in `passage`, whose views represent `spans` of it."""
     _, kind = answer_views(spans, passage.text, answers, starts, mode)
     if kind == "none" and starts is None and has_answer(passage.title, answers, mode):
         return kind if has_answer(passage.text, answers, mode) else "title"
@@ -99,8 +99,8 @@ def found_by(
 
 
 def _kinds(given: AnalysisInput, asked: pa.Table, first: pa.DictionaryArray) -> Counter[str]:
-    """Returns how many questions are of each kind, among those whose first positive is in the corpus; `asked` has their
-    answers and offsets, `first` their first positives."""
+    """Returns the number of questions of each kind, among those whose first positive is in the corpus; `asked` has the
+    questions' answers and offsets, `first` their first positives."""
     counts: Counter[str] = Counter()
     order = np.argsort(first.indices.to_numpy(), kind="stable")
     stops = np.cumsum(np.bincount(first.indices.to_numpy(), minlength=len(first.dictionary)))

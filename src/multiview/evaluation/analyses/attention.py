@@ -1,4 +1,4 @@
-"""How much the views of a passage differ: by what they attend to (CAMVR Eq. 14, Table 3), and by their vectors' cosine."""
+"""How much the views of a passage differ: in what they attend to (CAMVR Eq. 14, Table 3), and in their cosine."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from multiview.model.batch import make_batch, to_device
 PASSAGES = 1000
 """Random passages whose attention is compared (CAMVR 4.4)."""
 SEQUENCES = 8
-"""Number of sequences at once, whose attention in every layer is held in memory."""
+"""Number of sequences in a batch, whose attention in every layer is held in memory."""
 FLOOR = 1e-12
 """Smallest attention: float32 attention underflows to 0, which has no logarithm."""
 
@@ -37,9 +37,9 @@ def divergence(alpha: np.ndarray) -> np.ndarray:
 
 
 def attention(given: AnalysisInput) -> Findings:
-    """Table `attention`: row i, column j is D(i, j), a mean over passages, of attention averaged over heads first (ours;
-    CAMVR does not say). The views of empty snippets are included, as in the paper. Metrics `attention_divergence` (the
-    mean over i ≠ j), `_min` and `_max`.
+    """Table `attention`: row i, column j is D(i, j), a mean over passages, of attention averaged over heads first
+    (ours; CAMVR does not say). The views of empty snippets are included, as in the paper. Metrics
+    `attention_divergence` (the mean over i ≠ j), `_min` and `_max`.
     """
     rows = given.random_rows(len(given.index), PASSAGES)
     means = pair_means(_divergences(given, rows), given.layout.max_views)
@@ -50,8 +50,8 @@ def attention(given: AnalysisInput) -> Findings:
 
 
 def _divergences(given: AnalysisInput, passage_rows: np.ndarray) -> Iterator[np.ndarray]:
-    """D [1, views, views] of each sequence with at least two views, NaN for views that it lacks; sequences of similar length
-    share a batch, with little padding."""
+    """D [1, views, views] of each sequence with at least two views, NaN for views that it lacks; sequences of similar
+    length share a batch, with little padding."""
     layout, encoder = given.layout, given.encoder
     read = given.indexed_passages.read(passage_rows)
     sequences = [each for indexed in read for each in indexed.sequences if len(each.views) > 1]
@@ -75,7 +75,7 @@ def _divergences(given: AnalysisInput, passage_rows: np.ndarray) -> Iterator[np.
 
 
 def cosine(given: AnalysisInput) -> Findings:
-    """Table `cosine`: view, view_1 … view_n. Metrics `view_cosine` (the mean over the pairs i ≠ j), `_min` and `_max`."""
+    """Table `cosine`: view, view_1 … view_n. Metrics `view_cosine` (mean over the pairs i ≠ j), `_min` and `_max`."""
     views = given.ordered_views()
     means = mean_cosines(given.index.views, given.index.stored_counts)[:views, :views]
     caption = "Mean cosine between the views i and j of a passage, over the passages that have both."

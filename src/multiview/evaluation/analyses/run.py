@@ -27,16 +27,16 @@ SHOWN_ROWS = 64
 TIMED_PASSAGES = 48
 TIMED_QUESTIONS = 100
 SMALLEST_BATCH = 64
-"""A token budget that makes padded batches of eight rows; larger ones would mostly be filled with copies."""
+"""A token budget that makes padded batches of eight rows; larger batches would mostly be filled up with copies."""
 
 
 def speed(given: AnalysisInput) -> Findings:
-    """Milliseconds per passage and per question (MVR Table 4) on this process's device, as facts, because files must be reproducible.
+    """Milliseconds per passage and question (MVR Table 4) on this process's device: facts, as files are reproducible.
 
     `encode_milliseconds_per_passage`: up to 48 random passages, with the queries that they are read with, encoded in
-    the arithmetic of the index, in small batches. `search_milliseconds_per_question`: `SEARCH_SECONDS` of every
-    evaluation. `single_question_milliseconds` and `single_search_milliseconds`: medians of questions asked one at a
-    time, left out where the views are in a bucket, all of which a search reads.
+    the arithmetic of the index, in small batches. `search_milliseconds_per_question`: the `SEARCH_SECONDS` of
+    every evaluation. `single_question_milliseconds` and `single_search_milliseconds`: medians over questions asked one
+    at a time; left out if the views are in a bucket, because a search reads all of them.
     """
     sample = given.random_rows(len(given.index), TIMED_PASSAGES)
     passages = [indexed.sequences for indexed in given.indexed_passages.read(sample)]
@@ -84,8 +84,8 @@ ANALYSES: dict[Analysis, Callable[[AnalysisInput], Findings]] = {
 def analyse(folder: Path, given: AnalysisInput) -> None:
     """Runs `settings.analyses` and writes `analyses/metrics.json`, `tables.md` and `<table>.parquet` into `folder`.
 
-    Reports the metrics of the whole model, and as facts the times and `analyses_left_out`, name to reason. Writes no folder
-    where no analysis is set.
+    Reports the metrics of the whole model, and as facts the times and `analyses_left_out`, name to reason. Writes no
+    folder if no analysis is set.
     """
     if not given.settings.analyses:
         return

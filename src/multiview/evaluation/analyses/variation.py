@@ -12,7 +12,7 @@ from multiview.model.layouts import TokenSequence
 
 
 def local_variation(scores: np.ndarray) -> float:
-    """LV of one question and passage: the best score minus the mean of the others (Eq. 9); `scores` [views], at least two."""
+    """LV of one question and passage: the best of two or more `scores` [views] minus the mean of the others (Eq. 9)."""
     scores = np.asarray(scores, np.float64)
     best = scores.max()
     return float(best - (scores.sum() - best) / (len(scores) - 1))
@@ -32,7 +32,7 @@ def perplexity(winners: Iterable[int]) -> float:
 
 
 PAIRS = 1500
-"""Random (question, gold passage) pairs, whole passages (MVR 5.2)."""
+"""Number of random (question, gold passage) pairs, about, as whole passages are taken (MVR 5.2)."""
 
 
 def variation(given: AnalysisInput) -> Findings:
@@ -95,7 +95,7 @@ def sampled_pairs(gold: np.ndarray, limit: int, seed: int) -> np.ndarray:
 
 
 def _real_views(given: AnalysisInput, passage_rows: np.ndarray) -> dict[int, tuple[list[int], np.ndarray]]:
-    """Encodes passages: row to the numbers of its real views [views] from 0, and these views [views, dim]."""
+    """Encodes passages; returns, by row, the numbers from 0 of a passage's real views, and these views [views, dim]."""
     found: dict[int, dict[int, np.ndarray]] = {}
 
     def sequences() -> Iterator[tuple[TokenSequence, tuple[int, int]]]:

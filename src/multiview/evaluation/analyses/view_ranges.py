@@ -1,5 +1,5 @@
-"""Which views find the passages: each alone, as if it were the passage's only vector (CAMVR Tables 2, 7), the first k for
-every k, which for the Dual Cross Encoder is by number of queries, and the view that wins among all."""
+"""Which views find the passages: each view alone, as if it were the passage's only vector (CAMVR Tables 2, 7); the
+first k for every k, which for the Dual Cross Encoder is the number of queries; and the one that wins among all."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
 
 
 def each_view(given: AnalysisInput) -> Findings:
-    """Table `each_view`: view (from 1), the number and the share of passages that have it, whether padding views are among
-    them, and accuracy and gold recall; the last row, with view null, is the whole index. Metrics as `recall_at_5/view_1`.
+    """Table `each_view`: view (from 1), the number and the share of passages that have it, whether padding views are
+    among them, and accuracy and gold recall; the last row, with view null, is the whole index. Metrics as
+    `recall_at_5/view_1`.
     """
     most = given.ordered_views()
     padding = any(view.padding for views in given.sampled_views for view in views)
@@ -59,7 +60,7 @@ def each_view(given: AnalysisInput) -> Findings:
 
 
 def gold_recall(hits: np.ndarray, given: AnalysisInput) -> dict[str, float]:
-    """Mean recall of the gold passages among the top k, over the questions that have any; `hits` [q, depth] bool: the gold."""
+    """Mean recall of the gold passages in the top k, over the questions with any; `hits` [q, depth] bool: is gold."""
     gold = np.array([len(set(question.positive_ids)) for question in given.questions])
     judged = gold > 0
     if not judged.any():
@@ -103,7 +104,7 @@ def first_views(given: AnalysisInput) -> Findings:
 
 
 def reciprocal_ranks(hits: np.ndarray) -> np.ndarray:
-    """Reciprocal rank of each question's first gold passage [q], 0 beyond rank 10; `hits` [q, depth] bool says which are gold."""
+    """Reciprocal rank of each question's first gold passage [q], 0 beyond rank 10; `hits` [q, depth] bool: is gold."""
     ranks = first_rank(hits[:, : metric_names.RANKING_CUT])
     return np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0)
 
@@ -119,7 +120,8 @@ def mean_reciprocal_rank(hits: np.ndarray, given: AnalysisInput) -> dict[str, fl
 def best_rouge(
     given: AnalysisInput, asked: np.ndarray, queries: dict[int, tuple[str, ...]], most: int
 ) -> np.ndarray | None:
-    """Best ROUGE-L of the first k distinct queries of gold passages, k up to `most` [asked, most]; none without."""
+    """Best ROUGE-L of the first k distinct queries of gold passages, k up to `most` [asked, most]; None if no
+    `asked`."""
     if not len(asked):
         return None
     pairs = ((given.questions[row].question, queries[int(given.gold[row])]) for row in asked)
@@ -139,8 +141,8 @@ def correlation(rows: list[dict[str, float]]) -> dict[str, float]:
 def by_diversity(
     given: AnalysisInput, asked: np.ndarray, bleus: dict[int, float], rouge: np.ndarray
 ) -> Table:
-    """Gold passages by the self-BLEU-4 of their queries, `bleus`; a passage with one query has none, and no level. ROUGE-L
-    and the whole index's MRR@10 of a passage are means over its questions."""
+    """Gold passages by the self-BLEU-4 of their queries, `bleus`; a passage with one query has none, and no level.
+    ROUGE-L and the whole index's MRR@10 of a passage are means over its questions."""
     mrr = reciprocal_ranks(given.ranking.gold)[asked]
     members = [given.gold[asked] == row for row in bleus]
     figures = {
@@ -190,7 +192,7 @@ def gold_winners(given: AnalysisInput) -> np.ndarray:
 
 
 class WordTokenizer:
-    """Tokenizer into rouge-score's words (runs of letters and digits, lower-cased) for every alphabet, not only ASCII."""
+    """Tokenizer into rouge-score's words (runs of letters and digits, lower-cased), not only in ASCII."""
 
     def tokenize(self, text: str) -> list[str]:
         return _WORD.findall(text.lower())
@@ -204,8 +206,8 @@ def _rouge() -> RougeScorer:
 
 
 def rouge_l_by_number(question: str, queries: Sequence[str], max_queries: int) -> np.ndarray:
-    """Returns the best ROUGE-L F1 of the first k queries, or of all where there are fewer, against the gold question, for
-    k = 1 … `max_queries`, float64 [max_queries]; 0 without queries."""
+    """Returns the best ROUGE-L F1 of the first k queries, or of all where there are fewer, against the gold question,
+    for k = 1 … `max_queries`, float64 [max_queries]; 0 without queries."""
     best = np.zeros(max_queries)
     for index, query in enumerate(queries[:max_queries]):
         best[index:] = np.maximum(best[index:], _rouge().score(question, query)["rougeL"].fmeasure)
@@ -213,8 +215,8 @@ def rouge_l_by_number(question: str, queries: Sequence[str], max_queries: int) -
 
 
 def self_bleu(queries: Sequence[str]) -> float | None:
-    """Returns self-BLEU-4 (Zhu et al., SIGIR 2018): the mean BLEU-4 of each query against the others; None below two queries.
-    The smoothing is Texygen's: a count of zero counts as 0.1, so equal queries of three words do not reach 1."""
+    """Returns self-BLEU-4 (Zhu et al., SIGIR 2018): the mean BLEU-4 of each query against the others; None below two
+    queries. The smoothing is Texygen's: a count of zero counts as 0.1, so equal queries of three words stay below 1."""
     if len(queries) < 2:
         return None
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
