@@ -243,9 +243,8 @@ def _is_kept(folder: str, keep: Set[ArtifactId]) -> bool:
 
 
 def rollback(store: Store, to: int | None = None) -> Champion:
-    """Makes an earlier champion's index the next champion's (see `champions.rollback`), with collections kept away
-    meanwhile. Artifacts of it that a killed collection put aside are put back. Raises InputError if a collection is at
-    work."""
+    """Makes an earlier champion's index the next champion's (see `champions.rollback`) while no collection can begin,
+    and puts back what a killed one has put aside of it. Raises InputError if a collection is at work."""
     champions.champion_of(store)  # raises before anything is written
     with only_collection(store):
         champion = champions.rollback(store, to)
