@@ -35,7 +35,7 @@ def compare(context: StepContext) -> None:
     - `settings.json`: system to setting to value, for the settings that differ.
     - `won.json`: the questions won and lost (see `_won`).
 
-    Costs differ from run to run, so they are metrics and in no file. Raises InputError as `check_alike` does.
+    Costs differ from run to run: they are metrics, in no file. Raises InputError as `check_alike` does.
     """
     comparison, output = context.settings.comparison, context.output("comparison")
     evaluations = dict(zip(comparison.rows, context.list_input("evaluations"), strict=True))

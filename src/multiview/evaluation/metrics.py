@@ -42,8 +42,7 @@ def first_rank(hits: np.ndarray) -> np.ndarray:
 
 def top_k_accuracy(first_answer: np.ndarray, answered: np.ndarray, cuts: Sequence[int]) -> Values:
     """DPR's top-k accuracy at each k of `cuts`: 1 where the first passage that holds an answer has rank k or better,
-    else 0. `first_answer` [q] are the ranks of these passages from 1, 0 for none; only `answered` questions [q]
-    count."""
+    else 0. `first_answer` [q] has the ranks of these passages from 1, 0 for none; only `answered` [q] is judged."""
     retrieved = first_answer > 0
     return {
         metric_names.accuracy_at(k): np.where(answered, retrieved & (first_answer <= k), np.nan) for k in cuts

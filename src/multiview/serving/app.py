@@ -132,7 +132,7 @@ def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[as
 
     @app.get("/readyz", response_model=schemas.State, responses={503: {"model": schemas.State}})
     async def readyz() -> JSONResponse:
-        """Whether questions are answered, from which index, and why not from the store's champion, if so."""
+        """Whether questions are answered, from which index and, if that is not the store's champion, why."""
         newest, fresh = serving.generations.newest, serving.follower and serving.follower.freshness
         state = schemas.State(
             status="broken" if broken() else "ready",

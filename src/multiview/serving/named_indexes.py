@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class NoSuchIndex(InputError):
-    """A name that no index the server may load has, or whose index cannot be loaded."""
+    """A name that matches no index the server may load, or one that cannot be loaded."""
 
 
 class NamedIndexes:

@@ -109,7 +109,7 @@ def set_status(client: MlflowClient, run: MlflowRun, status: str, ended: float) 
 
 
 def settle_files(run: MlflowRun) -> None:
-    """Syncs a run's files to disk if they are in a local folder, as MLflow does not do so."""
+    """Syncs a run's files to disk if they are in a local folder, which MLflow does not do."""
     folder = Path(str(run.info.artifact_uri))
     if folder.is_dir():
         sync_all(folder)

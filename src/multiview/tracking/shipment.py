@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
 
 DESCRIPTION_CHARACTERS = 5000
-"""Characters of a table or verdict in a description, which is cut at 8000."""
+"""Most characters of a table or verdict in a description, which is cut at 8000."""
 
 
 def claims_of(run: str, uri: str, experiment: Experiment) -> str:
@@ -55,7 +55,8 @@ class Shipment:
     what, so that several shippers fill the same ones. The process may be killed after any call to MLflow."""
 
     def __init__(self, store: Store, run: Run, uri: str, states: list[StepState], ended: str | None = None):
-        """`states` are those of all steps that have begun; `ended` is the status of a run that stopped unrecorded."""
+        """`states` are those of all steps that have begun; `ended` is the status of a run that stopped without
+        any step recording it."""
         studies = studies_of(store, run)
         self.run = run.model_copy(update={"study": f"|{'|'.join(studies)}|" if studies else None})
         self.store, self.uri, self.states, self.ended = store, uri, states, ended

@@ -141,7 +141,7 @@ def _all(inputs: Mapping[str, list[Reference]]) -> list[Reference]:
 
 
 def _log_datasets(client: MlflowClient, run: MlflowRun, inputs: Mapping[str, list[Reference]]) -> None:
-    """Logs the inputs that are no models as datasets of a run, each once, unless the run has them."""
+    """Logs inputs other than models as datasets of a run, each once, unless the run has them."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     known = {logged.dataset.digest for logged in run.inputs.dataset_inputs} if run.inputs else set()

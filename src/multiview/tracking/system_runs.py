@@ -1,5 +1,6 @@
 """MLflow runs of systems, between a pipeline's and its steps': each holds the steps of one system, all of its settings
-and its final figures, to be compared on MLflow's page. Steps that systems share lie in the pipeline's."""
+and its final figures, to be compared on MLflow's page. Steps that systems share lie directly
+in the pipeline's."""
 
 from __future__ import annotations
 

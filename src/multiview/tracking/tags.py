@@ -60,7 +60,7 @@ def later_parent_tags(run: Run, store: Store, states: Sequence[StepState], corpu
     """Returns the tags of the parent that become known while its steps run."""
     starts = store.files(f"{names.RUNS}/{run.id}/{names.KUBEFLOW}")
     return {
-        "study": run.study,  # which may have grown: a further study uses the run
+        "study": run.study,  # a further study may use the run by now
         names.TAG_KUBEFLOW_RUNS: " ".join(sorted(file.rsplit("/", 1)[-1] for file in starts)),
         names.TAG_CORPUS: corpus,
         names.TAG_IMAGE: " ".join(sorted({state.image for state in states if state.image})),

@@ -172,8 +172,8 @@ class AnalysisInput:
 
     @cached_property
     def search_seconds(self) -> float:
-        """Seconds per question of a search of the whole index for the first `TIMED` questions, measured once. If not
-        only views rank, the evaluation sets it to the time of its own search."""
+        """Seconds per question of a search of the whole index for the first `TIMED` questions, measured once. If
+        other rankings take part, the evaluation sets it to the time of its own search."""
         timed = self.queries[:TIMED]
         begun = time.perf_counter()
         self.index.search(timed, self.settings.depth)

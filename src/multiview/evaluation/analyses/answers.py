@@ -1,4 +1,5 @@
-"""Views with the answer: whether they find the passage (CAMVR Eq. 15, Table 4); how training finds them (3.2, 4.1)."""
+"""Views with the answer: whether they find the passage (CAMVR Eq. 15, Table 4), and how training finds them
+(CAMVR 3.2, 4.1)."""
 
 # pyarrow.compute defines its functions when it is imported, so pyright does not see them.
 # pyright: reportAttributeAccessIssue=false
@@ -91,7 +92,7 @@ def found_by(
     spans: Sequence[Span | None],
     mode: Mode,
 ) -> str:
-    """Returns one of `KINDS` for a question with its answers in `passage`, whose views represent `spans` of it."""
+    """Returns one of `KINDS` for a question's answers in `passage`, whose views represent `spans` of its text."""
     _, kind = answer_views(spans, passage.text, answers, starts, mode)
     if kind == "none" and starts is None and has_answer(passage.title, answers, mode):
         return kind if has_answer(passage.text, answers, mode) else "title"

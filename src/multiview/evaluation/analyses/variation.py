@@ -32,7 +32,7 @@ def perplexity(winners: Iterable[int]) -> float:
 
 
 PAIRS = 1500
-"""Number of random (question, gold passage) pairs, about, as whole passages are taken (MVR 5.2)."""
+"""Approximate number of random (question, gold passage) pairs, as passages are taken whole (MVR 5.2)."""
 
 
 def variation(given: AnalysisInput) -> Findings:

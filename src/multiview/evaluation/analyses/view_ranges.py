@@ -120,8 +120,8 @@ def mean_reciprocal_rank(hits: np.ndarray, given: AnalysisInput) -> dict[str, fl
 def best_rouge(
     given: AnalysisInput, asked: np.ndarray, queries: dict[int, tuple[str, ...]], most: int
 ) -> np.ndarray | None:
-    """Best ROUGE-L of the first k distinct queries of gold passages, k up to `most` [asked, most]; None if no
-    `asked`."""
+    """Best ROUGE-L of the first k distinct queries of the gold passages of the questions `asked`, for k up to `most`
+    [asked, most]; None if `asked` is empty."""
     if not len(asked):
         return None
     pairs = ((given.questions[row].question, queries[int(given.gold[row])]) for row in asked)
@@ -192,7 +192,7 @@ def gold_winners(given: AnalysisInput) -> np.ndarray:
 
 
 class WordTokenizer:
-    """Tokenizer into rouge-score's words (runs of letters and digits, lower-cased), not only in ASCII."""
+    """Tokenizer into lower-cased runs of letters and digits: rouge-score's, for every alphabet and not only ASCII."""
 
     def tokenize(self, text: str) -> list[str]:
         return _WORD.findall(text.lower())
