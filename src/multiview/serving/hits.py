@@ -54,7 +54,7 @@ class Hit:
     title: str
     text: str
     score: float
-    """The best view's score; where not only views rank, BM25's score, a sum of reciprocal ranks, or a reranker's logit."""
+    """The best view's score; where not only views rank, BM25's, a sum of reciprocal ranks, or a reranker's logit."""
     best: ScoredView
     """The view that suits the question best; numbered 0 for a passage without views."""
     columns: Row

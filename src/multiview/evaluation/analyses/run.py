@@ -31,8 +31,8 @@ SMALLEST_BATCH = 64
 
 
 def speed(given: AnalysisInput) -> Findings:
-    """Milliseconds per passage and per question (MVR Table 4) on this process's device; reported as facts, because files
-    must be reproducible.
+    """Milliseconds per passage and per question (MVR Table 4) on this process's device; reported as facts, because
+    files must be reproducible.
 
     `encode_milliseconds_per_passage`: up to 48 random passages, with the queries that they are read with, encoded in
     the arithmetic of the index, in small batches. `search_milliseconds_per_question`: the `SEARCH_SECONDS` of
