@@ -1,8 +1,9 @@
 """The curves of trainings."""
 
 from multiview.artifacts.record import Artifact
-from multiview.report.gather import trainings
-from tests.fixtures.compared_systems import CAMVR, ComparedSystems
+from multiview.report.gather import gather, trainings
+from tests.fixtures.compared_systems import BM25, CAMVR, ComparedSystems
+from tests.fixtures.events import RecordedEvents
 
 
 def test_trainings_are_found_through_the_negatives_and_after_the_warm_up(tmp_path):
@@ -25,3 +26,15 @@ def test_trainings_are_found_through_the_negatives_and_after_the_warm_up(tmp_pat
         ("round 2", [2, 1, 0.5]),
     ]
     assert trainings(Artifact(compared.store, compared.made["camvr-start"])) == []
+
+
+def test_all_views_together_are_those_of_the_analysis_and_not_the_systems_ranking(tmp_path):
+    compared = ComparedSystems(tmp_path, {"camvr": CAMVR, "bm25": BM25})
+    found = gather(compared.rows, compared.comparison, compared.evaluations, RecordedEvents())
+    camvr, bm25 = found.systems
+    assert camvr.metrics["accuracy_at_2"] < 1 and camvr.together == {
+        "accuracy_at_1": 1.0,
+        "accuracy_at_2": 1.0,
+    }
+    assert [len(values) for values in camvr.alone.values()] == 2 * [CAMVR.views]
+    assert not bm25.alone and not bm25.together
