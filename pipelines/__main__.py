@@ -98,7 +98,7 @@ def rerun(
     run = tracking.find_run(uri, earlier, open_store(store).url if store else None)
     places = connection.settings if submit else {}
     changes: Overrides = merge(places, *(parse_setting(setting) for setting in settings or []))
-    request = cut(run, step, changes, downstream)
+    request = cut(run, step, changes, downstream, open_store(store) if store else None)
     for node, name, source in request.plan.artifacts():
         console.print(f"  reads  {node.path} {name}: {source.address}")
     for path in request.plan.paths():
@@ -139,6 +139,8 @@ def rollback(
     console.print(f"  {champions.address_of(opened, champion)}")
     uri = tracking_uri or tracking.tracking_uri(opened)
     try:
+        if tracking.database(uri) == "absent":
+            raise InputError(f"there is no MLflow database at {uri}: name yours with --tracking-uri")
         for alias, version in tracking.mirror(opened, uri).items():
             console.print(f"  MLflow: {alias} is version {version}")
     except InputError as error:  # a second rollback would go back once more

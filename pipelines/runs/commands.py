@@ -62,7 +62,7 @@ def compare(
     """Compare the systems of earlier runs, found in MLflow, in one table and one report."""
     uri = tracking_uri or tracking.tracking_uri(open_store(store or names.DEFAULT_STORE))
     earlier = [tracking.find_run(uri, run, open_store(store).url if store else None) for run in runs]
-    rows = rows_of_runs(earlier)
+    rows = rows_of_runs(earlier, open_store(store) if store else None)
     changes: Overrides = {"comparison": {"rows": list(rows), "baseline": baseline}}
     settings = validate(changes).comparison
     baseline_of(baseline, settings.rows)

@@ -2,8 +2,9 @@
 
 from collections.abc import Set
 
-from multiview.artifacts.record import Reference, load_record
+from multiview.artifacts.record import Reference, in_store, load_record
 from multiview.artifacts.staging import stage
+from multiview.artifacts.store import Store
 from multiview.config.overrides import Overrides, leaves, merge, outcome
 from multiview.errors import InputError
 from multiview.plans import PIPELINES, make_plan
@@ -25,9 +26,11 @@ def verify(plan: Plan) -> None:
         stage(store, record, check="bytes")
 
 
-def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) -> Request:
+def cut(
+    earlier: TrackedRun, path: str, changes: Overrides, downstream: bool, near: Store | None = None
+) -> Request:
     """Returns the request for step `path` of an earlier run with `changes` to its settings, with `downstream` also for
-    all steps that need it. Raises InputError for an unknown step, for inputs that MLflow does not know, and for a run
+    all steps that need it. Artifacts are looked up in the store `near` first, to which the run's may have been moved. Raises InputError for an unknown step, for inputs that MLflow does not know, and for a run
     that compares others."""
     pipeline = earlier.run.pipeline
     if pipeline not in PIPELINES:
@@ -40,7 +43,7 @@ def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) ->
     nodes = _chosen(plan, path, downstream)
     _check_changes(plan, before, nodes.keys(), changes)
     part = plan.part(
-        nodes, lambda node, source: _artifacts(earlier, plan.nodes[source.path], source.kind, node.path)
+        nodes, lambda node, source: _artifacts(earlier, plan.nodes[source.path], source.kind, node.path, near)
     )
     part.architectures = earlier.run.architectures or plan.architectures
     return Request(part, overrides, earlier.run.preset, rerun_of=earlier.run.id)
@@ -72,7 +75,9 @@ def _check_changes(plan: Plan, before: Plan, chosen: Set[StepPath], changes: Ove
         )
 
 
-def _artifacts(earlier: TrackedRun, node: Node, kind: str, reader: StepPath) -> list[Reference]:
+def _artifacts(
+    earlier: TrackedRun, node: Node, kind: str, reader: StepPath, near: Store | None
+) -> list[Reference]:
     """The outputs of a kind that a step of the earlier run has made. Raises InputError unless all are finished."""
     references = []
     for path in node.paths():
@@ -82,5 +87,5 @@ def _artifacts(earlier: TrackedRun, node: Node, kind: str, reader: StepPath) -> 
                 f"{reader} needs {kind} of {path}, which run {earlier.run.id} has not finished: "
                 f"rerun {node.path} first, with --downstream"
             )
-        references.append(step.outputs[kind])
+        references.append(in_store(step.outputs[kind], near) if near else step.outputs[kind])
     return references

@@ -10,7 +10,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from multiview import names
-from multiview.artifacts.record import Reference
+from multiview.artifacts.record import Reference, in_store
+from multiview.artifacts.store import Store
 from multiview.config import Comparison, JsonObject, PaperFigures, Section
 from multiview.config.documents import find_document
 from multiview.config.overrides import Overrides, merge, parse_setting, read_preset, validate, value_at
@@ -139,9 +140,11 @@ def read_study(name: str) -> Study:
     return find_document(name, "study").checked(Study, name=Path(name).stem)
 
 
-def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, tuple[Reference, str | None]]:
+def rows_of_runs(
+    runs: Sequence[TrackedRun], near: Store | None = None
+) -> dict[str, tuple[Reference, str | None]]:
     """Returns the evaluation and the architecture of each row by the name of its system, with the end of its run's id
-    where two have one name. An evaluation that several runs share is one row. Raises InputError for a run without an
+    where two have one name; evaluations are looked up in the store `near` first. An evaluation that several runs share is one row. Raises InputError for a run without an
     evaluation that the runs before it lack, for a single row, and unless all are of the same questions over the same corpus."""
     rows: dict[tuple[str, str], tuple[Reference, str | None]] = {}
     for run in runs:
@@ -151,7 +154,8 @@ def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, tuple[Reference, str |
                 f"run {run.run.id} has no finished evaluation in MLflow: let it finish, or restore the evaluation's "
                 "run if it was deleted there, then compare"
             )
-        for system, evaluation in evaluations.items():
+        for system, found in evaluations.items():
+            evaluation = in_store(found, near) if near else found
             if evaluation not in [known for known, _ in rows.values()]:
                 rows[system, run.run.id] = evaluation, run.run.architectures.get(system)
         if run.run.id not in {id_ for _, id_ in rows}:

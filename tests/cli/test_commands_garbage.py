@@ -34,8 +34,9 @@ def test_gc_says_what_would_go_and_then_takes_it(
     assert done.splitlines()[:-1] == forecast.splitlines()[:-1] and "removed " in done
     assert multiview_command(monkeypatch, capsys, "gc", *where) == "nothing to collect\n"
     elsewhere = ["--store", promoted_corpus.store.url, "--tracking-uri", "sqlite:///none.db"]
+    promoted_corpus.store.create("runs/shipped/mlflow/server/parent", b"0" * 32)
+    line = multiview_command(monkeypatch, capsys, "gc", "--delete", *elsewhere, status=2)
+    assert "no alias keeps an index, but runs were shipped to an MLflow: name it with --tracking-uri" in line
     said = multiview_command(monkeypatch, capsys, "gc", *elsewhere)
-    assert said.startswith(
-        "nothing to collect\n"
-        + "there is no MLflow database at sqlite:///none.db, so no alias keeps an index"
-    )
+    assert said.startswith("there is no MLflow database at sqlite:///none.db, so no alias keeps an index")
+    assert "\nnothing to collect\n" in said

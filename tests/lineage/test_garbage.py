@@ -215,6 +215,11 @@ def test_what_a_run_that_is_going_uses_stays_whatever_the_days(store: LocalStore
     write_state(store, "going", done.model_copy(update=before))
     assert list(garbage.collectable(store, garbage.referenced(store, 0, 3), 0)) == []
     write_state(store, "going", done.model_copy(update={"path": "index", "status": "failed"}))
+    # Its pod was ended, as a spot node is, and the next one waits for a place.
+    assert [piece.path for piece in garbage.collectable(store, garbage.referenced(store, 0, 3), 0)]
+    write_state(store, "going", done.model_copy(update={"path": "index", "status": "killed"}))
+    assert list(garbage.collectable(store, garbage.referenced(store, 0, 3), 0)) == []
+    write_state(store, "going", done.model_copy(update={"path": "index", "status": "failed"}))
     working = {"path": "beside", "status": "running", "ended": None, "outputs": {}}
     write_state(store, "going", done.model_copy(update=working))
     assert list(garbage.collectable(store, garbage.referenced(store, 0, 3), 0)) == []

@@ -46,3 +46,7 @@ def test_rollback_says_what_answers(
     assert "has no champion 9; it has: 1, 2, 3" in command(
         monkeypatch, capsys, "rollback", "--to", "9", *where, status=2
     )
+    nowhere = [*where[:2], "--tracking-uri", f"sqlite:///{promoted_corpus.folder}/none.db", "--to", "2"]
+    output = command(monkeypatch, capsys, "rollback", *nowhere)
+    assert "warning: there is no MLflow database" in output and "the rollback holds" in output
+    assert not (promoted_corpus.folder / "none.db").exists()

@@ -1,9 +1,12 @@
 """The step `champion-now`: what a refresh hands on after its verdict."""
 
 import json
+import shutil
+from dataclasses import replace
 
 from multiview import names
 from multiview.artifacts.champions import read_champion
+from multiview.artifacts.store import LocalStore
 from multiview.steps.step import FORWARDED_FILE
 from tests.fixtures.changing_corpus import ChangingCorpus
 
@@ -31,4 +34,15 @@ def test_a_refused_challenger_is_not_handed_on(promoted_corpus: ChangingCorpus):
     records = promoted_corpus.refresh(export=EXPORT, gate={"smallest_corpus": 10**6})
     assert (
         digests(promoted_corpus, records)[names.INDEX] == read_champion(promoted_corpus.store, 2).index.digest
+    )
+
+
+def test_a_champion_of_a_store_that_was_moved(promoted_corpus: ChangingCorpus):
+    promoted_corpus.refresh()
+    moved = promoted_corpus.folder / "moved"
+    shutil.move(promoted_corpus.store.root, moved)
+    corpus = replace(promoted_corpus, store=LocalStore(moved))
+    assert (
+        digests(corpus, corpus.refresh(export=EXPORT))[names.INDEX]
+        == read_champion(corpus.store, 2).index.digest
     )

@@ -60,6 +60,18 @@ def test_any_other_failure_is_one_line_with_its_place(store: LocalStore, error: 
     assert state.error.startswith(f"{type(error).__name__}: by none (test_work_reporter.py:")
 
 
+def test_an_attempt_that_ends_late_leaves_a_later_ones_success(store: LocalStore) -> None:
+    cut_off, later = (StepReporter(store, "run", PATH, "count") for _ in range(2))
+    cut_off.begin_attempt("counts/key/attempts/a")
+    later.begin_attempt("counts/key/attempts/b")
+    later.finish("done", "counts/key/attempts/b", {})
+    cut_off.fail(RuntimeError("its node was gone"))
+    assert written(store).status == "done"
+    again = StepReporter(store, "run", PATH, "count")
+    again.fail(InputError("another start cannot read its inputs"))
+    assert written(store).status == "failed"
+
+
 def test_a_block_without_failure_writes_nothing(store: LocalStore) -> None:
     with StepReporter(store, "run", PATH, "count").failures():
         pass

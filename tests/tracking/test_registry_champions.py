@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mlflow import MlflowClient
 
 from multiview import names, tracking
 from multiview.artifacts.champions import current, rollback
+from multiview.artifacts.store import LocalStore
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.shipped_refresh import aliases, ship
 
@@ -45,6 +48,27 @@ def test_aliases_follow_the_champions_and_are_repaired(promoted_corpus: Changing
     (parent,) = client.search_runs([experiment.experiment_id], "tags.decision = 'refuse'")
     assert parent.data.tags["multiview.run"] == refused
     assert parent.data.tags["mlflow.note.content"].count("largest_shrinkage") == 2
+
+
+def test_another_store_with_a_corpus_of_that_name_has_a_model_of_its_own(
+    promoted_corpus: ChangingCorpus,
+) -> None:
+    uri = promoted_corpus.tracking_uri
+    tracking.mirror(promoted_corpus.store, uri)
+    other = replace(promoted_corpus, store=LocalStore(promoted_corpus.folder / "other"))
+    other.change(1, 2)
+    other.refresh(refresh={"model": promoted_corpus.with_model()})
+    for _ in range(2):
+        tracking.mirror(other.store, uri)
+        tracking.mirror(promoted_corpus.store, uri)
+    ours, theirs = sorted(MlflowClient(uri).search_registered_models(), key=lambda model: len(model.name))
+    assert theirs.name.startswith(f"{ours.name}-")
+    for model, corpus in ((ours, promoted_corpus), (theirs, other)):
+        champion = current(corpus.store)
+        assert (
+            champion
+            and tracking.registered_index(uri, f"models:/{model.name}@champion") == champion.index.address
+        )
 
 
 def after_version(client: MlflowClient, name: str, digest: str) -> str:

@@ -157,6 +157,41 @@ def test_a_database_made_anew_is_filled_again(tmp_path):
     assert set(reported.seen()) == {"", "camvr", *reported.run.steps}
 
 
+def test_a_server_set_up_anew_at_its_address_is_filled_again(tmp_path, monkeypatch):
+    """As by http: nothing but the experiment tells the servers apart."""
+    monkeypatch.setattr("multiview.tracking.shipping.database", lambda uri: "")
+    uri = new_database(tmp_path)
+    reported = ReportedRun(tmp_path / "store", uri)
+    reported.report_all()
+    assert tracking.sync(reported.store, uri)[0] and not tracking.sync(reported.store, uri)[0]
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name(names.EXPERIMENT)
+    assert experiment is not None
+    client.rename_experiment(experiment.experiment_id, "of the server before")
+    assert tracking.sync(reported.store, uri)[0]
+    assert set(reported.seen()) == {"", "camvr", *reported.run.steps}
+
+
+def test_a_run_that_was_deleted_in_mlflow_says_how_to_go_on_and_one_that_is_gone_is_shipped_anew(
+    tmp_path, uri
+):
+    reported = ReportedRun(tmp_path, uri, "tidied")
+    reported.report_all()
+    tracking.ship(reported.store, reported.run.id, uri)
+    parent = tracking.find_run(uri, "tidied").mlflow_id
+    client = MlflowClient(uri)
+    client.delete_run(parent)
+    with pytest.raises(
+        InputError, match=f"run tidied is deleted; restore it: mlflow runs restore --run-id {parent}"
+    ):
+        tracking.ship(reported.store, reported.run.id, uri, only=())
+    claims = [path for path in reported.store.files("runs/tidied/mlflow") if not path.endswith("shipped")]
+    for path in claims:  # as after `mlflow gc`
+        reported.store.replace(path, b"0" * 32)
+    assert tracking.ship(reported.store, reported.run.id, uri, only=())
+    assert tracking.find_run(uri, "tidied").mlflow_id != parent
+
+
 def test_a_server_that_is_down_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     reported = ReportedRun(tmp_path, "http://127.0.0.1:9")

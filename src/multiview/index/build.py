@@ -49,10 +49,13 @@ def build_index(context: StepContext, search: JsonObject | None = None) -> None:
     """Step: build one inner-product index over the views of all shards, of the kind that `settings.index` names.
 
     The input `embeddings` are those of the shards, in order, made by the recorded input `model`. Raises InputError where
-    shards come from another model or other settings, share a passage or are damaged, or the kind does not suit them.
+    shards come from another model or other settings, are not all of the recorded `passages` in their order, share a
+    passage or are damaged, or the kind does not suit them.
     """
-    model = context.recorded_input("model").digest
-    shards = open_embeddings(context.list_input("embeddings"), model, context.settings.encode)
+    model, staged = context.recorded_input("model").digest, context.list_input("embeddings")
+    shards = open_embeddings(staged, model, context.settings.encode)
+    passages = context.input("passages") if search is not None else context.recorded_input("passages")
+    _check_shards(staged, passages.address)
     settings = context.settings
     corpus = MergedCorpus(shards, merge_views=settings.index.merge_views)
     write_index(context.output("index"), model, corpus, settings.index, context.events, search or {})
@@ -204,6 +207,20 @@ class StoredViewsWriter:
     def _end_block(self) -> None:
         self.block_sha256.append(self._block.hexdigest())
         self._block = hashlib.sha256()
+
+
+def _check_shards(staged: Sequence[LocalArtifact], passages: str) -> None:
+    encoded = [
+        load_record(artifact.address).record.inputs["passages"][0].file
+        for artifact in staged
+        if artifact.address
+    ]
+    expected = [file.path for file in load_record(passages).record.files] if encoded else []
+    if encoded != expected:
+        raise InputError(
+            f"index: the embeddings are of {', '.join(map(str, encoded))}, but {passages} has "
+            f"{', '.join(expected)}: give those of each shard once, in order"
+        )
 
 
 def _check_passages(passages: pa.Table) -> None:

@@ -122,7 +122,8 @@ def _may_be_running(store: Store, run: str, states: list[StepState], report_kept
     first = next((state.started for path in steps for state in states if state.path == path), 0.0)
     current = [state for state in states if state.started >= first - START_SECONDS]
     finished = {state.path for state in current if state.finished}
-    failed = any(state.failed and (state.ended or state.started) >= first for state in current)
+    # A step whose pod was ended may begin again on another node.
+    failed = any(state.status == "failed" and (state.ended or state.started) >= first for state in current)
     working = any(state.status == "running" for state in current)  # even beside a step that failed
     last = max((state.ended or state.started for state in states), default=0.0)
     unfinished = (working or not failed) and not finished.issuperset(steps)

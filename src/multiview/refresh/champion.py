@@ -56,12 +56,18 @@ def champion_now(context: StepContext) -> None:
     later steps reuse their outputs; empty ones without a champion. Raises InputError where one is gone."""
     outcome = json.loads((context.input(names.PROMOTION).path / names.PROMOTION_FILE).read_bytes())
     now = outcome["champion"] and Champion.model_validate(outcome["champion"])
-    store, challenger = load_record(outcome["challenger"])
-    model = load_reference(challenger.inputs[names.MODEL][0], outcome["challenger"], store)
-    held = now.load(context.store) if now else empty_artifacts(context.store, model)
+    held = (
+        now.load(context.store) if now else empty_artifacts(context.store, _model_of(outcome["challenger"]))
+    )
     forwarded = {name: held[name] for name in (names.INDEX, names.PASSAGES)}
     _forward(forwarded, context.output(names.CHAMPION_NOW))
     context.events.fact("champion", now.number if now else 0)
+
+
+def _model_of(index: str) -> Artifact:
+    """Returns the model of the index at an address."""
+    store, record = load_record(index)
+    return load_reference(record.inputs[names.MODEL][0], index, store)
 
 
 def _forward(artifacts: Artifacts, folder: Path) -> None:

@@ -22,7 +22,16 @@ from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.context import Input, StepContext
 from multiview.steps.events import Events
 from multiview.steps.provenance import code_version
-from multiview.steps.runs import NO_PAGES, Pages, Status, StepState, lines_about, noted, write_state
+from multiview.steps.runs import (
+    NO_PAGES,
+    Pages,
+    Status,
+    StepState,
+    lines_about,
+    noted,
+    read_state,
+    write_state,
+)
 from multiview.steps.step import Step, StepInput, load_function
 
 STREAMED = "multiview.index.view_index:streamed_files"
@@ -163,8 +172,12 @@ class StepReporter:
         self._change(status="running", attempt="", ended=None, outputs={})
 
     def fail(self, error: BaseException) -> None:
-        """Writes the failure as one line, unless the step was killed: then the error only follows from that."""
+        """Writes the failure as one line, unless the step was killed: then the error only follows from that. A later
+        attempt that has ended well meanwhile, on another node, stays so."""
         if self.state.status == "killed":
+            return
+        written = read_state(self.store, self.run, self.state.path)
+        if written and written.finished and written.started > self.state.started:
             return
         status, line = "failed", one_line(error)
         if isinstance(error, Termination):

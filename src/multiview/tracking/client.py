@@ -108,6 +108,12 @@ def our_experiment(client: MlflowClient) -> Experiment | None:
     return found
 
 
+def instance(client: MlflowClient) -> str:
+    """Returns what tells an MLflow server's experiment from that of a server set up anew at the same address."""
+    found = our_experiment(client)
+    return f"{found.experiment_id} {found.creation_time}" if found else ""
+
+
 def deleted(kind: str, name: str, id_: str) -> TrackingUnavailable:
     """Returns the error about an experiment or a run that was deleted in MLflow, with the command that restores it."""
     line = f"MLflow's {kind} {name} is deleted; restore it: mlflow {kind}s restore --{kind}-id {id_}"

@@ -16,7 +16,7 @@ from multiview.errors import InputError, counted
 from multiview.lineage.trace import corpus_name, corpus_of, trace
 from multiview.refresh.champion import challenger_of
 from multiview.tracking.client import connect, database, explained, our_experiment
-from multiview.tracking.mlflow_runs import every_page
+from multiview.tracking.mlflow_runs import every_page, short_digest
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -81,7 +81,25 @@ def mirror(store: Store, uri: str) -> dict[str, str]:
     # Named by the corpus of the first champion, so that the name stays the same.
     first = read_champion(store, champion_numbers(store)[0])
     _, passages = load_reference(first.passages, "the first champion", store)
-    return repair(uri, _name_of(corpus_name(passages)), existing, store)
+    name = _name_of(corpus_name(passages))
+    with explained(uri):
+        if not _is_of(store, connect(uri), name):
+            name = f"{name}-{short_digest(store.url)}"
+    return repair(uri, name, existing, store)
+
+
+def _is_of(store: Store, client: MlflowClient, name: str) -> bool:
+    """Whether a store may set the aliases of a registered model: another store with a corpus of that name may have its
+    champion there."""
+    models = client.search_registered_models(f"name = '{name}'")
+    version = models[0].aliases.get(names.CHAMPION) if models else None
+    index = version and client.get_model_version(name, version).tags.get(names.TAG_INDEX)
+    if not index:
+        return True
+    _, kind, key = split_address(index)
+    champions = (read_champion(store, number) for number in champion_numbers(store))
+    ours = any(split_address(champion.index.address)[2] == key for champion in champions)
+    return ours or read_record(store, kind, key) is not None
 
 
 def aliased_indexes(uri: str) -> list[str]:

@@ -13,7 +13,7 @@ from multiview.evaluation.files import METRICS_FILE, TABLE_FILE
 from multiview.evaluation.tables import escaped, markdown_table
 from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import Run, StepState, finished_outputs, studies_of
-from multiview.tracking.client import RUN_FILE, connect, our_experiment, settle
+from multiview.tracking.client import RUN_FILE, connect, deleted, our_experiment, settle
 from multiview.tracking.experiment import VIEW_TAG, experiment_tags
 from multiview.tracking.mlflow_runs import (
     Tags,
@@ -46,8 +46,8 @@ DESCRIPTION_CHARACTERS = 5000
 
 def claims_of(run: str, uri: str, experiment: Experiment) -> str:
     """Returns the folder, in its store, that says which runs of this MLflow belong to a run."""
-    instance = f"{uri} {experiment.experiment_id} {experiment.creation_time}"
-    return f"{names.RUNS}/{run}/mlflow/{short_digest(instance)}"
+    server = f"{uri} {experiment.experiment_id} {experiment.creation_time}"
+    return f"{names.RUNS}/{run}/mlflow/{short_digest(server)}"
 
 
 class Shipment:
@@ -118,7 +118,11 @@ class Shipment:
         tags = parent_tags(self.run, self.store)
         started = datetime.fromisoformat(self.run.created).timestamp()
         parent = self.claimed("parent", self.run.id, tags, started)
-        known = self.client.get_run(parent)
+        known = self._run(parent)
+        if known is None:  # collected by `mlflow gc`, as those below it
+            self.store.remove(self.claims)
+            parent = self.claimed("parent", self.run.id, tags, started)
+            known = self.client.get_run(parent)
         if names.TAG_DESCRIBED not in known.data.tags:
             fill(self.client, known, parameters(self.run.config))
             self.client.log_text(parent, self.run.model_dump_json(indent=1), RUN_FILE)
@@ -126,6 +130,20 @@ class Shipment:
             self.client.set_tag(parent, names.TAG_DESCRIBED, RUN_FILE)
         fill(self.client, known, tags=later_parent_tags(self.run, self.store, self.states, self.corpus))
         return parent
+
+    def _run(self, id_: str) -> MlflowRun | None:
+        """Returns a run of MLflow; None if there is none. Raises TrackingUnavailable if it was deleted."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            run = self.client.get_run(id_)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return None
+        if run.info.lifecycle_stage == "deleted":
+            raise deleted("run", self.run.id, id_)
+        return run
 
     def system(self, parent: str, system: str) -> str:
         """Returns the id of a system's MLflow run."""
