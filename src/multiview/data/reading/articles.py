@@ -38,8 +38,8 @@ def text_articles(file: str) -> Iterator[Row]:
 def cut_articles(table: pa.Table, how: Cut, length: int, language: str) -> pa.Table:
     """Returns a table of passages ID-0, ID-1 …, cut from a table of articles with `id, title, text`.
 
-    Their texts are slices of the article's that hold each word once; of one without words, its whole text. The other columns
-    are copied, and `ARTICLE_COLUMNS` are added.
+    Their texts are slices of the article's text that together hold each word once; an article without words stays
+    whole. The other columns are copied, and `ARTICLE_COLUMNS` are added.
     """
     texts = table.column("text").to_pylist()
     if how == "sentences":

@@ -1,6 +1,6 @@
 """BEIR's public collections by name, as in `beir:scifact/test`.
 
-An archive is fetched once, checked against BEIR's MD5 and unpacked into a cache folder, which appears whole.
+An archive is fetched once, checked against BEIR's MD5 and unpacked into a cache folder, which appears once complete.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ MD5 = {
 TIMEOUT = (10, 60)
 """Seconds to connect, and between two pieces of an answer."""
 PIECE_BYTES = 1 << 16
-"""Bytes fetched at a time, and at most fetched again after a broken connection."""
+"""Bytes fetched at a time; after a broken connection at most as many are fetched again."""
 
 WAY_OUT = (
     f"check the network, set {environment.BEIR} to the address of a mirror, or unpack the archive elsewhere and name "
@@ -54,15 +54,15 @@ WAY_OUT = (
 
 
 def is_beir(source: str) -> bool:
-    """Whether a source is a collection of BEIR by name."""
+    """Whether a source names one of BEIR's collections (`beir:…`)."""
     return source.startswith(SCHEME)
 
 
 def located(source: str) -> str:
-    """Returns the folder of `beir:NAME`, or the judgements of `beir:NAME/SPLIT` or, of an archive with several collections,
-    `beir:cqadupstack/android/test`; any other source unchanged.
+    """Returns the folder of `beir:NAME`, or the judgements of `beir:NAME/SPLIT`; any other source unchanged.
 
-    Raises InputError for an unknown name or split, and an archive that cannot be fetched or is not the published one.
+    An archive may hold several collections, as in `beir:cqadupstack/android/test`. Raises InputError for an unknown
+    name or split, and for an archive that cannot be fetched or is not the published one.
     """
     if not is_beir(source):
         return source
@@ -84,7 +84,7 @@ def located(source: str) -> str:
 
 
 def _fetched(source: str, name: str) -> Path:
-    """Returns the folder of an unpacked archive, which one process at a time fetches."""
+    """Returns the folder of the unpacked archive, which is fetched if need be, by one process at a time."""
     base = os.environ.get(environment.BEIR) or PUBLIC_ARCHIVES
     url = f"{base.rstrip('/')}/{name}.zip"
     cache = Path(os.environ.get(environment.CACHE_HOME) or Path.home() / ".cache") / "multiview" / "beir"
@@ -112,9 +112,9 @@ def _fetched(source: str, name: str) -> Path:
 
 
 def _download(url: str, archive: Path) -> None:
-    """Fetches the part of an archive that `archive` lacks; the whole where the server sends no parts."""
+    """Fetches the part of an archive that `archive` still lacks, or all of it if the server does not send ranges."""
     present = archive.stat().st_size if archive.exists() else 0
-    # Compressed on the way, the bytes would count differently.
+    # With compression in transit, the range would count other bytes.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={present}-"} if present else {})
     with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as answer:
         if present and answer.status_code == requests.codes.requested_range_not_satisfiable:
@@ -127,7 +127,7 @@ def _download(url: str, archive: Path) -> None:
 
 
 def _unpack(named: str, archive: Path, expected: str, folder: Path) -> None:
-    """Unpacks an archive into `folder`, which appears when all is there. Raises InputError unless it is the published one."""
+    """Unpacks an archive into `folder`, which appears once complete. Raises InputError if it is not BEIR's own."""
     with archive.open("rb") as file:
         found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found != expected:

@@ -12,7 +12,7 @@ PASSAGE_COLUMNS = {
     "title": (),
     "text": ("passage", "passage_text", "contents", "content", "body"),
 }
-"""Our column names, each with its other names in files of others."""
+"""Our column names, each with the other names that it has in other projects' files."""
 QUESTION_COLUMNS = {
     "qid": ("_id",),
     "question": ("text",),
@@ -36,7 +36,7 @@ def checked_columns(
 def match_columns(
     columns: Mapping[str, str], aliases: Mapping[str, Sequence[str]], present: Collection[str]
 ) -> dict[str, str]:
-    """Returns our column names mapped to those that are present: the name in `columns` or, without one, our own or an alias."""
+    """Maps our column names to those present: the name given in `columns` or, without one, our own name or an alias."""
     matched: dict[str, str] = {}
     for name, others in aliases.items():
         candidates = (columns[name],) if name in columns else (name, *others)
@@ -53,7 +53,7 @@ def require(
     location: str,
     setting: str,
 ) -> None:
-    """Raises InputError for a required column of ours that is not `matched`; `present` are the file's."""
+    """Raises InputError for a required column of ours that is not `matched`; `present` are the file's columns."""
     is_data = not matched and any(" " in name.strip() or name.isdecimal() for name in present)
     hint = separator_hint(present) or ("; or has it no header? Then add one" if is_data else "")
     for name in required:
@@ -65,15 +65,16 @@ def require(
 
 
 def separator_hint(present: Collection[str]) -> str:
-    """Returns the end of a line about the one column of a table whose name holds another separator, or nothing."""
+    """Returns a hint, to end an error line, if a table's only column name contains another separator; else empty."""
     only = next(iter(present)) if len(present) == 1 else ""
     found = next((f"{mark!r}" for mark in "\t;,|\x01" if mark in only), "")
     return f"; or are its columns separated by {found}? A .csv has commas, a .tsv tabs" if found else ""
 
 
 def add_nested(row: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Adds to a row each value that is named by a path, such as `_source.text`, unless a column is called so; returns the row.
-    Objects may be JSON in a text; of a list of objects each one's value is taken.
+    """Adds to a row the values that paths name, such as `_source.text`, unless a column has that name; returns the row.
+
+    Objects may be JSON in a string. A path into a list of objects takes the value from each.
 
     >>> add_nested({"a": {"b": 1}}, ["a.b", "a.c"])
     {'a': {'b': 1}, 'a.b': 1}

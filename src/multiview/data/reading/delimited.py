@@ -57,7 +57,7 @@ def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
 
 
 def _holds_rows(cell: str, delimiter: str, columns: int) -> bool:
-    """Whether all lines of a cell but its first begin as rows do, and the delimiters are as many; 1,000 has none."""
+    """Whether all lines of a cell but its first begin as rows do, with as many delimiters; that in 1,000 is none."""
     tight, others = rf"{delimiter}(?!\s|\d{{3}}\b)", cell.splitlines()[1:]
     are_rows = all(re.match(rf"[^\s{delimiter}]+{tight}", line) for line in others)
     return bool(others) and are_rows and len(re.findall(tight, cell)) >= (columns - 1) * len(others)
@@ -77,7 +77,7 @@ def cells(file: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
                 "and quotes within it must be doubled"
             ) from None
         except UnicodeDecodeError:
-            deque(lines(file), maxlen=0)  # raises too, and knows the line
+            deque(lines(file), maxlen=0)  # raises as well, but with the line number
             raise
 
 
@@ -87,14 +87,15 @@ LIST_LIKE = re.compile(
 )
 """A cell that looks like a list: of JSON, Python, NumPy, R, Postgres or Spark."""
 ADJACENT = re.compile(r"['\"]\s*['\"]")
-"""Two strings without a comma, or one that is empty or holds a quote."""
+"""Two strings without a comma between them, or one string that is empty or contains a quote."""
 VALUES = (tokenize.STRING, tokenize.NUMBER)
 UNPARSED = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError)
 
 
 def parse_list(cell: object, place: str) -> object:
-    """Returns the list that a cell holds as JSON, Python or NumPy writes it; any other cell is returned unchanged. Raises
-    InputError, which `place` begins, for a cell that only looks like a list, which would be taken for one value.
+    """Returns the list that a cell holds, as JSON, Python or NumPy writes it; any other cell is returned unchanged.
+
+    Raises InputError, which begins with `place`, for a cell that only looks like a list and would pass for one value.
 
     >>> parse_list("['a' 'b']", ""), parse_list("a, b", "")
     (['a', 'b'], 'a, b')
@@ -110,7 +111,7 @@ def parse_list(cell: object, place: str) -> object:
 
 
 def _literal(text: str) -> object:
-    """Returns the value of Python's or NumPy's text. Raises ValueError for adjacent strings, which Python would join."""
+    """Returns the value that Python or NumPy wrote. Raises ValueError if Python would join adjacent strings in it."""
     if not ADJACENT.search(text):
         with contextlib.suppress(*UNPARSED):
             return ast.literal_eval(text)

@@ -1,4 +1,4 @@
-"""Bytes and lines of a file behind any fsspec URL: how it is compressed, and what is no data, by its first bytes."""
+"""Bytes and lines of files at any fsspec URL. First bytes tell how a file is compressed, and whether it can be read."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from multiview.artifacts.servers import PROTOCOLS, errors_explained, file_system
 from multiview.errors import InputError, without_secrets
 
 COMPRESSIONS = (".gz", ".gzip", ".bgz", ".bz2", ".xz", ".zst")
-"""Suffixes of compressed files; their bytes say how they are compressed."""
+"""Suffixes of compressed files; how a file is compressed is told by its bytes."""
 MARK = "\ufeff"
-"""The byte order mark; where files were joined, lines begin with one."""
+"""The byte order mark; in concatenated files, later lines may begin with one too."""
 HEAD = 1 << 16
 """Bytes that are read to detect a format; more where the first line is longer."""
 LONGEST_FIRST = 1 << 24
-"""Bytes of a first line at most."""
+"""Most bytes of a first line that are read after `HEAD`."""
 BUFFER = 1 << 17
 """Bytes that are read and decompressed at a time."""
 BLOCK = 4 << 20
 """Bytes per request to a bucket when a file is read at random positions."""
 
 FIRST = 4096
-"""Bytes that show what a file is."""
+"""Number of leading bytes that show what a file is."""
 
 COMPRESSED = {
     "gzip": rb"\x1f\x8b\x08",
@@ -46,10 +46,10 @@ COMPRESSED = {
     "xz": rb"\xfd7zXZ\x00",
     "zstd": rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18",
 }
-"""Compressions that are read, by fsspec's names."""
+"""Compressions that are read: fsspec's name to the pattern of the first bytes."""
 
 UNPACK = "unpack it: files are read plain, or compressed as .gz, .bz2, .xz, .zst"
-"""Way out of other archives and compressions."""
+"""What to do about other archives and compressions."""
 EXPORT = "write it as Parquet, JSONL or CSV"
 WORKBOOK = "a workbook of a spreadsheet", "save it as CSV"
 
@@ -96,11 +96,11 @@ FOREIGN = {
         "convert the file to UTF-8",
     ),
 }
-"""Pattern of a file's first bytes to what the file is, and the way out."""
+"""Kinds of files that are not read: pattern of the first bytes to what the file is, and what to do about it."""
 
 
 def base_name(file: str) -> str:
-    """Returns the last part of a path or URL, without a web address's query, or a version in a bucket."""
+    """Returns the last part of a path or URL, without a web address's query or a bucket object's version."""
     if "://" in file:
         file = re.sub(r"[?#].*" if is_web(file) else r"(\?versionId=|#)\w+$", "", file)
     return file.rstrip("/").rsplit("/", 1)[-1]
@@ -123,12 +123,12 @@ def is_web(file: str) -> bool:
 
 
 def compression(beginning: bytes) -> str | None:
-    """Returns fsspec's name of the compression of a file that begins so, whatever the file is called."""
+    """Returns fsspec's name for the compression that a file's beginning shows, whatever the file's name; or None."""
     return next((name for name, pattern in COMPRESSED.items() if re.match(pattern, beginning)), None)
 
 
 def refuse_foreign(file: str, beginning: bytes) -> None:
-    """Raises InputError for a file that begins as one that is not read, such as a stand-in for a file that is elsewhere."""
+    """Raises InputError if a file's beginning shows a kind that is not read (`FOREIGN`), such as a Git LFS pointer."""
     for pattern, (what, way_out) in FOREIGN.items():
         if match := re.match(pattern, beginning):
             named = {name: value.decode() for name, value in match.groupdict().items()}
@@ -136,12 +136,12 @@ def refuse_foreign(file: str, beginning: bytes) -> None:
 
 
 def is_parquet(beginning: str) -> bool:
-    """Whether a file that begins so, decoded as UTF-8, is Parquet; an article may begin with the same four letters."""
+    """Whether a beginning, decoded as UTF-8, is a Parquet file's; an article may begin with the same four letters."""
     return beginning.startswith("PAR1\x15")
 
 
 class _Stream(io.RawIOBase):
-    """Bytes whose beginning is known. Their end is met once: aiohttp logs every read after it."""
+    """A stream of bytes whose beginning is known. It reads the end only once, as aiohttp logs every read after it."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces, self._left = pieces, b""
@@ -166,12 +166,11 @@ def _pieces(source: Any) -> Iterator[bytes]:
 def _unpacked(
     packed: Iterator[bytes], kind: type[bz2.BZ2Decompressor | lzma.LZMADecompressor]
 ) -> Iterator[bytes]:
-    """Yields what is in compressed streams. Python's own readers mistake what follows a stream, and is no stream, for
-    the end of the file."""
+    """Yields the contents of concatenated streams; unlike in Python's own readers, trailing garbage is an error."""
     current, data = kind(), b""
     while True:
         if current.eof:
-            data = current.unused_data.lstrip(b"\0")  # between streams may be zeros
+            data = current.unused_data.lstrip(b"\0")  # there may be zeros between streams
             while not data and (more := next(packed, b"")):
                 data = more.lstrip(b"\0")
             if not data:
@@ -186,10 +185,10 @@ def _unpacked(
 
 @contextlib.contextmanager
 def open_stream(file: str) -> Iterator[io.BufferedReader[Any]]:
-    """Opens a file as bytes, decompressed as its first ones say, without a byte order mark. Raises InputError for any failure."""
+    """Opens a file as bytes, decompressed and without a byte order mark. Raises InputError for any failure."""
     with _as_input_error(file), _raw(file) as source:
         raw = _Stream(_pieces(source))
-        while how := compression(raw.beginning):  # a server may compress what is compressed
+        while how := compression(raw.beginning):  # a server may compress a compressed file again
             packed = io.BufferedReader(raw, BUFFER)
             if kind := {"bz2": bz2.BZ2Decompressor, "xz": lzma.LZMADecompressor}.get(how):
                 raw = _Stream(_unpacked(_pieces(packed), kind))
@@ -251,7 +250,7 @@ def _as_input_error(file: str) -> Iterator[None]:
 
 
 def _unreadable() -> tuple[type[Exception], ...]:
-    """What libraries raise for a file that is damaged or of another format; Zstandard's is imported only for such a file."""
+    """Returns what libraries raise for a damaged file or another format; Zstandard's is imported only when needed."""
     if sys.version_info >= (3, 14):
         from compression.zstd import ZstdError
     else:
@@ -271,7 +270,10 @@ def lines(file: str) -> Iterator[tuple[int, str]]:
 
 
 def head(file: str, whole_line: bool = True) -> str:
-    """Returns the beginning of a text, with the whole of its first line, to detect its format; what is not UTF-8 is replaced."""
+    """Returns the beginning of a text, for detecting its format; what is not UTF-8 is replaced.
+
+    With `whole_line` it includes all of the first line, up to `LONGEST_FIRST` more bytes.
+    """
     with open_stream(file) as stream:
         beginning = stream.read(HEAD)
         if whole_line and b"\n" not in beginning:

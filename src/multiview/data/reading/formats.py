@@ -40,7 +40,7 @@ class Format:
     passages: Tables | None
     """Tables of up to 1000 rows."""
     questions: Rows | None
-    """Without passages and questions, it is a companion: it says more of questions in another file."""
+    """A format without passages and questions is a companion: it adds to the questions of another file."""
     repeats: bool = False
     """Whether a passage may occur repeatedly, because its id is derived from its content."""
     names_columns: bool = False
@@ -105,7 +105,7 @@ METADATA = re.compile(
     r"(readme|licen[cs]e|notice|citation|changelog|requirements|checksums?|(md5|sha\d+)(sums?)?)(\.\w+)*|"
     r"(dataset_infos?|dataset_dict|dataset-metadata|datapackage|manifest|config|state|croissant)\.json"
 )
-"""Names of files that describe data; a folder's are not read."""
+"""Names of files that describe data instead of holding it; in a folder they are skipped."""
 HEADER_NAMES = {
     name
     for columns in (PASSAGE_COLUMNS, QUESTION_COLUMNS)
@@ -116,7 +116,7 @@ HEADER_NAMES = {
 
 
 def format_by_suffix(file: str) -> str | None:
-    """Returns the format that a name's suffix stands for, before a compression's; None for others and for hidden files."""
+    """Returns the format for a name's suffix, compression suffixes aside; None for other suffixes and hidden files."""
     name = plain_name(file)
     if name.startswith((".", "_")):
         return None
@@ -124,17 +124,17 @@ def format_by_suffix(file: str) -> str | None:
 
 
 def is_metadata(file: str) -> bool:
-    """Whether a file has the name of one that describes the data around it."""
+    """Whether a file's name is that of a description of the data around it, such as a README."""
     return METADATA.fullmatch(plain_name(file)) is not None
 
 
 def detect(
     file: str, form: str, setting: str, known_columns: Collection[str] = (), looks_inside: bool = True
 ) -> str:
-    """Returns the format of a file: `form`, unless it is `auto`. Companions are that for every `form`.
+    """Returns the format of a file: `form`, unless that is `auto` or the file is a companion.
 
-    `known_columns` are names of columns that the file may have; without `looks_inside` a file that is called Parquet is not
-    opened, nor one of the web. Raises InputError when the format stays unknown, and for a table without its header.
+    `known_columns` are names of columns that the file may have. A .parquet file is not opened if it is on the web, or
+    without `looks_inside`. Raises InputError if the format stays unknown, and for a table without its header.
     """
     by_suffix = format_by_suffix(file)
     if says_qrels(file):
@@ -201,19 +201,19 @@ def _json(file: str, beginning: str, first: str, by_suffix: str, known: Collecti
         return "squad" if by_suffix == "json" and (text.count("\n") or '"data"' in first) else "jsonl"
     holds_rows = type(row) is dict and "\n" not in text.strip() and {*map(type, row.values())} <= {dict, list}
     if not isinstance(row, dict) or (by_suffix == "json" and ("data" in row or holds_rows)):
-        return "squad" if by_suffix == "json" else "jsonl"  # SQuAD's reader says what else to write
+        return "squad" if by_suffix == "json" else "jsonl"  # SQuAD's reader explains what to write instead
     return shape_of(row, known) or ("qrels" if judged_columns(list(row)) else "jsonl")
 
 
 def _begins_with_header(beginning: str) -> bool:
-    """Whether the first of several lines of two columns is one of names, unlike all others."""
+    """Whether the first of several two-column lines, and no other, looks like column names."""
     lines = [line.split(TAB, 1) for line in beginning.splitlines()[:100]]
     named = [all(map(NAME.fullmatch, cells)) for cells in lines]
     return len(lines) > 1 and named[0] and not any(named[1:])
 
 
 def _is_table(beginning: str) -> bool:
-    """Whether a text is the rows of a table: objects of JSON, a header of ours, or ids before tabs."""
+    """Whether a text looks like a table: JSON objects, a header with names of ours, or lines of an id and a tab."""
     lines = beginning.splitlines()[:100]
     rows = (re.split(r'"? *[\t,;|\x01] *"?|  +', line.lower().strip(' |"')) for line in lines[:2])
     named = any(len(HEADER_NAMES.intersection(each)) > 1 for each in rows) or bool(OBJECT.match(beginning))

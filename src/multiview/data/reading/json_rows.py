@@ -15,23 +15,26 @@ from multiview.data.reading.values import HALF, has_half
 from multiview.errors import InputError
 
 DEEPEST = 500
-"""Most objects and lists within each other."""
+"""Deepest nesting of objects and lists."""
 BUFFER = 4096
 MARKS = 500
 LONGEST = 1 << 24
-"""ijson gets as many bytes, or more until they hold `MARKS` brackets and commas, and `LONGEST` at most: it keeps a path for
-each level that they open, for 64 KB of brackets gigabytes, and begins a text again with each block."""
+"""A block for ijson has `BUFFER` bytes, and more until it holds `MARKS` brackets and commas or is `LONGEST` bytes long.
+
+Blocks with many marks would take too much memory: ijson keeps a path for each level that they open, gigabytes for 64 KB
+of brackets. Many short blocks would take too much time: ijson starts a long string again with each.
+"""
 LONE = re.compile(
     rb"(?<!\\)(?:\\\\)*"
     rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
 """Pattern of a lone surrogate, half of a character, which ijson would read as a question mark."""
 OPEN_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB]..(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?\Z")
-"""The end of a block within an escape, or between the two of one character."""
+"""The end of a block that cuts an escape in two, or parts the two escapes of one character."""
 
 
 def rows_of(file: str) -> Iterator[Row]:
-    """Yields the rows of a file of Parquet, CSV or TSV, the objects of a list in JSON or those of lines, as its first bytes say."""
+    """Yields the rows of a Parquet, CSV or TSV file, a JSON list or JSON lines, as its beginning and name tell."""
     beginning = head(file, whole_line=False)
     if is_parquet(beginning):
         yield from parquet_rows(file)
@@ -64,7 +67,7 @@ def _whole(digits: str) -> int:
 
 
 DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_int=_whole)
-"""One for all lines: `json.loads` with a hook makes a decoder for each, which takes as long as the line."""
+"""One decoder for all lines: `json.loads` with a hook makes a new one per line, which takes as long as the decoding."""
 
 
 def _json_lines(file: str) -> Iterator[Row]:
@@ -93,8 +96,12 @@ def _json_object(line: str) -> Row:
 
 
 def json_items(file: str, key: str = "") -> Iterator[Any]:
-    """Yields the items of the list that a file of JSON is, or that its object has under `key`. Raises InputError for any other."""
-    import ijson  # only here: where a GPU works, such files are seldom read
+    """Yields the items of the list that a JSON file is or, with `key`, that its object has there.
+
+    Yields nothing without such a list. Raises InputError for a file that is not valid JSON, and for what `_checked`
+    refuses.
+    """
+    import ijson  # late: steps on a GPU seldom read such files
 
     with open_stream(file) as stream:
         events = ijson.parse(ijson.from_iter(_blocks(stream, file)), use_float=True)
@@ -112,7 +119,7 @@ def json_items(file: str, key: str = "") -> Iterator[Any]:
 
 
 def _checked(events: Iterator[tuple[str, str, Any]], file: str, of: str) -> Iterator[tuple[str, str, Any]]:
-    """Yields the events of ijson. Raises InputError for a key given twice, or like the path of an item of `of`, and for depth."""
+    """Yields ijson's events. Raises InputError for a repeated key, one like the path of `of`'s items, deep nesting."""
     keys: list[set[str]] = []  # of each open object or list
     for event in events:
         path, kind, value = event
@@ -132,7 +139,7 @@ def _checked(events: Iterator[tuple[str, str, Any]], file: str, of: str) -> Iter
 
 
 def _blocks(stream: IO[bytes], file: str) -> Iterator[bytes]:
-    """Yields the bytes of a file of JSON, no escape cut in two. Raises InputError at one that is half a character."""
+    """Yields a JSON file's bytes in blocks that cut no escape in two. Raises InputError for one of half a character."""
     more = stream.read(BUFFER)
     while more:
         block, marks = bytearray(), 0

@@ -21,8 +21,8 @@ BUFFER = 1 << 20
 
 def parquet_tables(file: str) -> Iterator[pa.Table]:
     """Yields the rows of a Parquet file, up to 1000 at a time."""
-    # Without a buffer, or with `pre_buffer`, a row group or all of them are read ahead, and some files have only one.
-    # Spark's INT96 times go to the year 9999, which nanoseconds do not hold.
+    # Without a buffer a whole row group is read ahead, with `pre_buffer` all of them, and some files have only one.
+    # Spark's INT96 times go up to the year 9999, which nanoseconds cannot hold.
     options = {"pre_buffer": False, "buffer_size": BUFFER, "coerce_int96_timestamp_unit": "us"}
     with open_seekable(file) as stream, pq.ParquetFile(stream, **options) as parquet:
         named = parquet.schema_arrow.names
@@ -41,12 +41,12 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
                 for name, column in zip(named, batch.columns, strict=True)
             ]
             yield pa.table(columns, names=named)
-        # Only now: of a damaged column that was not read, pyarrow's metadata end the process.
+        # Only now: the metadata of a damaged column that was not read yet crash the process in pyarrow.
         _refuse_joined(stream, parquet.metadata, file)
 
 
 def _refuse_joined(stream: IO[bytes], metadata: pq.FileMetaData, file: str) -> None:
-    """Raises InputError where another file's end and beginning lie before the footer, of which Arrow would read one alone."""
+    """Raises InputError if several Parquet files were concatenated, of which Arrow would read only one."""
     groups = [group for group in map(metadata.row_group, range(metadata.num_row_groups)) if group.num_rows]
     chunks = [group.column(number) for group in groups[-1:] for number in range(metadata.num_columns)]
     ends = [(c.dictionary_page_offset or c.data_page_offset) + c.total_compressed_size for c in chunks]
@@ -63,24 +63,26 @@ def parquet_names(file: str) -> list[str]:
 
 
 def parquet_rows(file: str) -> Iterator[Row]:
-    """Yields the rows of a Parquet file one by one, decimals as texts: those of some databases are whole numbers."""
+    """Yields the rows of a Parquet file one by one, decimals as text: some databases write whole numbers so."""
     for table in parquet_tables(file):
         columns = [number_texts(each) if pa.types.is_decimal(each.type) else each for each in table.columns]
         yield from pa.table(columns, names=table.column_names).to_pylist()
 
 
 def plain_column(column: pa.Array, location: str) -> pa.Array:
-    """Returns a column whose values every later step can filter, show and export: views and categories become what they
-    stand for, UUIDs their 36 characters, other extension types (JSON) what is stored, and bytes texts where all of them
-    are UTF-8; within lists, structs and maps too. Raises InputError, which `location` begins, for days, times and durations
-    that Python cannot hold and show, such as those after 9999, of an unknown zone, or times of day with nanoseconds.
+    """Returns a column whose values every later step can filter, show and export.
+
+    Views and categories become what they stand for, UUIDs their 36 characters, other extension types (JSON) what is
+    stored, and bytes become text if all of them are UTF-8; the same goes for values within lists, structs and maps.
+    Raises InputError, which begins with `location`, for dates, times and durations that Python cannot hold and show,
+    such as those after 9999, in an unknown time zone, or times of day with nanoseconds.
     """
     if isinstance(column, pa.ExtensionArray) and column.type != pa.uuid():
         column = column.storage
     try:
         plain = _plain(column)
         if plain.type == pa.time64("ns"):
-            plain.cast(pa.time64("us"))  # all that Python holds
+            plain.cast(pa.time64("us"))  # the finest that Python holds
         elif pa.time64("ns") in _types(plain.type):
             raise ValueError("times of nanoseconds within lists or structs")
         if pa.types.is_timestamp(plain.type) or pa.types.is_date(plain.type):

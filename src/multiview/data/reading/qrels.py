@@ -1,7 +1,7 @@
 """Collections with questions and judgements in separate files: BEIR and MS MARCO.
 
-MS MARCO's files have neither header nor quoting. Its triples are ids of a question, of a relevant passage and of a given
-negative; those of texts (`triples.train.*.tsv`) are refused: nothing says which passages of the corpus they are.
+MS MARCO's files have neither header nor quoting. Its triples are the ids of a question, a relevant passage and a given
+negative. Triples of texts (`triples.train.*.tsv`) are refused: nothing says which passages of the corpus they are.
 """
 
 import csv
@@ -42,24 +42,26 @@ FORMS = "query-id corpus-id score, or qid 0 pid relevance"
 INTEGER = re.compile(r"-?[0-9]{1,9}(\.0)?")
 """A grade."""
 RUN = re.compile(r"\S+\s+Q0\s+\S+\s+[0-9]+\s+[0-9.eE+-]+\s+\S+\s*")
-"""A line of a run of TREC's, which ranks passages."""
+"""A line of a TREC run, which ranks passages instead of judging them."""
 
 
 def marco_rows(file: str, name: str) -> Iterator[Row]:
-    """Yields the rows `id, text` of a TSV without header, in which quotes have no meaning; `name` is the text column's name."""
+    """Yields the id and text of each line of a TSV without header or quoting; `name` is `text` or `question`."""
     for number, line in lines(file):
         id_, tab, text = line.partition("\t")
         if not line.strip():
             continue
-        if not tab or re.search(r"\r[^\t]*\t", text):  # old Macs end lines so
+        if not tab or re.search(r"\r[^\t]*\t", text):  # old Macs end lines with \r
             line = "not MS MARCO's id and text, separated by a tab, and a line end"
             raise InputError(f"{file} line {number}: {line}")
         yield {"id" if name == "text" else "qid": id_, name: text}
 
 
 def is_qrels(line: str) -> bool:
-    """Whether a file that begins with this line holds judgements: under a header, or in TREC's four columns. A run of TREC's
-    is one too, to be refused as such."""
+    """Whether a file that begins with this line holds judgements: under a header, or in TREC's four columns.
+
+    A TREC run counts as well, so that it is later refused as a run.
+    """
     cells = _cells(line)
     return bool(judged_columns(cells)) or _is_trec(cells) or bool(RUN.fullmatch(line))
 
@@ -69,21 +71,22 @@ def _is_trec(cells: Sequence[str]) -> bool:
 
 
 def says_qrels(file: str) -> bool:
-    """Whether a file is called judgements, and is nothing else then."""
+    """Whether a file's name or folder says that it holds judgements (qrels); it is then read as nothing else."""
     return "qrels" in plain_name(file) or folder_of(file) == "qrels"
 
 
 def judged_columns(names: Sequence[str]) -> list[int]:
-    """Returns where the question, the passage and the grade are among the names of columns; nothing unless all are there."""
+    """Returns the positions of question, passage and grade among up to four column names; empty if any is missing."""
     plain = [re.sub("[-_ ]", "", name.lower()) for name in names]
     places = [next((n for n, name in enumerate(plain) if name in known), -1) for known in JUDGED]
     return [] if -1 in places or len(names) > 4 else places
 
 
 def judgements(files: Iterable[str], report: Report) -> dict[str, dict[str, int]]:
-    """Returns, per judged question, its relevant passages (grade above 0, or none) with their grades, the highest first.
+    """Returns, per judged question, its relevant passages (grade above 0; maybe none) with grades, the highest first.
 
-    Of a pair that is judged twice the last grade counts, with a remark. Raises InputError for what is no judgement.
+    If a pair is judged again with another grade, the last one counts, with a remark. Raises InputError for a line that
+    is not a judgement.
     """
     judged: dict[str, dict[str, int]] = {}
     for file in files:
@@ -108,7 +111,7 @@ def judgements(files: Iterable[str], report: Report) -> dict[str, dict[str, int]
 
 
 def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
-    """Yields a place, and the question, passage and grade that are judged there: of Parquet, of objects, or of lines."""
+    """Yields the place of each judgement, and its question, passage and grade, from Parquet, JSON objects or lines."""
     beginning = head(file, whole_line=False)
     if is_parquet(beginning) or beginning.lstrip().startswith(("{", "[")):
         kinds: set[tuple[int, type]] = set()
@@ -142,7 +145,7 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _cells(line: str) -> list[str]:
-    """Returns the cells of a line of judgements: between tabs, commas or white space, of which more may be at the ends."""
+    """Returns the cells of a line of judgements, which tabs, commas or white space separate, stripped."""
     if "\t" not in line and len(cells := line.split()) in (3, 4) and not cells[0].endswith(","):
         return cells
     if "\t" in line:
@@ -151,7 +154,7 @@ def _cells(line: str) -> list[str]:
 
 
 def is_corpus(file: str) -> bool:
-    """Whether a file is called the passages of a collection."""
+    """Whether a file's name or folder is that of a collection's passages."""
     return plain_name(file) in CORPORA or folder_of(file) == "corpus"
 
 
@@ -161,8 +164,9 @@ def folder_of(file: str) -> str:
 
 
 def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
-    """Returns a collection's files for this use, from the names in a folder (and in those of `FOLDERS`); None for any other
-    folder. Raises InputError when it lacks a file that the use needs.
+    """Returns a collection's files for a use, from the names in its folder and its `FOLDERS`; None if it is none.
+
+    Raises InputError if the collection lacks a file that the use needs.
     """
     qrels: dict[str, list[str]] = {}
     for name in names:
@@ -218,8 +222,10 @@ def is_triples(file: str, line: str) -> bool:
 def read_triples(
     files: Iterable[str], report: Report
 ) -> tuple[dict[str, dict[str, int]], dict[str, list[str]]]:
-    """Returns what the triples of some files say: question to its relevant passages, each with the grade 1, and question
-    to its first `MOST_NEGATIVES` negatives. Raises InputError for a line that is no triple of ids."""
+    """Returns, by question, its relevant passages, each with grade 1, and its first `MOST_NEGATIVES` negatives.
+
+    Raises InputError for a line that is not a triple of ids.
+    """
     positives: dict[str, dict[str, int]] = {}
     negatives: dict[str, list[str]] = {}
     for file in files:

@@ -1,4 +1,4 @@
-"""The question that a row of a user's file holds, every value of it checked."""
+"""Turns a row of a user's file into a question, and checks every value."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from multiview.data.reading.values import HALF, check_ids, has_half, id_text, is
 from multiview.errors import InputError, counted
 
 NO_TEXT = (bool, bytes, list, dict)
-"""Types of values that are no text of a question."""
+"""Types of values that cannot be a question's id or text."""
 DIGITS = re.compile("[0-9]{1,15}")
 LARGEST_OFFSET = (1 << 31) - 1
 """The largest offset: `questions.parquet` has 32 bits for each."""
@@ -21,9 +21,9 @@ LARGEST_OFFSET = (1 << 31) - 1
 def checked_question(
     row: Row, judged: Mapping[str, dict[str, int]], location: str, form: str
 ) -> Question | None:
-    """Returns the checked question of a row with our column names; None when only other questions are judged.
+    """Returns the checked question of a row with our column names; None if only other questions are judged.
 
-    `judged` has `judgements`. Raises InputError, which `location` begins, for a value that is no question's.
+    `judged` is what `judgements` returns. Raises InputError, which begins with `location`, for an invalid value.
     """
     if float in map(type, row.values()):  # pandas and json.dumps write NaN for what is missing
         row = {name: None if is_nan(value) else value for name, value in row.items()}
@@ -82,7 +82,7 @@ def _grades(row: Row, positives: Sequence[str]) -> dict[str, int]:
 
 
 def _numbers(row: Row, name: str, of: Sequence[str], noun: str) -> tuple[int, ...] | None:
-    """Returns the whole numbers of a column, one for each of some texts; None where it has none."""
+    """Returns the whole numbers of a column, one for each of `of`; None if it has none."""
     if (value := parse_list(row.get(name), name)) is None:
         return None
     values = list(value) if isinstance(value, list | tuple) else [value]
@@ -96,7 +96,7 @@ def _numbers(row: Row, name: str, of: Sequence[str], noun: str) -> tuple[int, ..
 
 
 def _whole(value: Any) -> Any:
-    """Returns a whole number that is digits, as in CSV, or 30.0, as tools without integer columns with nulls write it."""
+    """Returns an int for digits, as in CSV, or 30.0, as tools without nullable integers write it; else the value."""
     if isinstance(value, str):
         return int(value) if DIGITS.fullmatch(value) else value
     return int(value) if isinstance(value, float) and value.is_integer() else value

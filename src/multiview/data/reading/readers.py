@@ -44,9 +44,11 @@ UNKNOWN_JUDGED = "judged questions that are in no file of questions"
 def passage_tables(
     file: str, form: str = "auto", columns: Mapping[str, str] | None = None, report: Report | None = None
 ) -> Iterator[pa.Table]:
-    """Yields the passages of one file in order, up to 1000 rows at a time: `id, title, text` (strings; null becomes an empty
-    one), then the file's further columns, except those with one of our names. `columns` maps our column names to the
-    file's. Raises InputError for a file that cannot be read as passages.
+    """Yields the passages of one file in order, in tables of up to 1000 rows.
+
+    Their columns are `id, title, text` (strings, empty for null), then the file's further columns, except those with
+    one of our names. `columns` maps our column names to the file's. Raises InputError for a file that cannot be read
+    as passages.
     """
     columns, report = checked_columns("corpus.columns", columns, PASSAGE_COLUMNS), report or Report()
     found = FORMATS[detect(file, form, "corpus.format", columns.values())]
@@ -91,7 +93,7 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
 
 
 def _texts(column: pa.ChunkedArray, name: str, location: str) -> pa.ChunkedArray:
-    """Returns our column `name` as texts, NaN as null. Raises InputError for values that are no texts; ids and titles may be numbers."""
+    """Returns our column `name` as text, NaN as null; ids and titles may be numbers. Raises InputError for others."""
     kind, fault = column.type, f"is {column.type}"
     if pa.types.is_floating(kind):  # pandas writes NaN for what is missing
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
@@ -104,7 +106,7 @@ def _texts(column: pa.ChunkedArray, name: str, location: str) -> pa.ChunkedArray
             raise inexact(largest, location, bits)
         if largest < math.inf:
             return number_texts(column)
-        fault = "holds infinite numbers"  # also 1e400 and all that is larger than a number of 64 bits
+        fault = "holds infinite numbers"  # also 1e400, and anything else too large for 64 bits
     elif not pa.types.is_boolean(kind) and (name != "text" or not pa.types.is_primitive(kind)):
         with contextlib.suppress(pa.ArrowException):
             return number_texts(column) if pa.types.is_decimal(kind) else column.cast(pa.string())
@@ -115,8 +117,11 @@ def _texts(column: pa.ChunkedArray, name: str, location: str) -> pa.ChunkedArray
 def read_all_questions(
     section: Questions, report: Report, found: dict[Use, dict[str, bool]] | None = None
 ) -> tuple[list[Question], list[Question]]:
-    """Returns the training and the dev questions, with unique ids. Reports mappings to columns that no file has. `found`
-    receives the columns of the files of each use, and whether they are read."""
+    """Returns the training and the dev questions; ids are unique within each.
+
+    Reports mappings to columns that no file has. `found` receives, per use, the columns of its files and whether they
+    are read.
+    """
     found = {} if found is None else found
     train, dev = (_questions_for(section, use, report, found.setdefault(use, {})) for use in ("train", "dev"))
     columns = sorted(set().union(*found.values()))
@@ -128,8 +133,7 @@ def read_all_questions(
 
 
 def _questions_for(section: Questions, use: Use, report: Report, found: dict[str, bool]) -> list[Question]:
-    """Returns the training or the dev questions. Given negatives are kept for training questions alone, and only where
-    `questions.hard_negatives` wants them."""
+    """Returns a use's questions; given negatives only for training, and if `questions.hard_negatives` wants them."""
     locations: dict[str, str] = {}
     questions: list[Question] = []
     groups = sources.question_groups(section.source if use == "train" else section.dev_source, use)
@@ -168,10 +172,11 @@ def questions_of(
 ) -> Iterator[tuple[str, Question]]:
     """Yields the questions of some files in order, each with its location, as in `train.jsonl row 7`.
 
-    Files of judgements among `files` give positives, with their grades, to questions without positives; so do triples where
-    no judgement does, and they give negatives. Questions without judgements and without answers are then skipped.
+    Judgements among `files` give positives, with their grades, to questions without positives. Triples do so where no
+    judgement does, and also give negatives. With either, questions without judgements and without answers are skipped.
     `found` receives the columns of files that name them, and whether they are read. Raises InputError for a file that
-    cannot be read; what is wrong in a row or a judgement is reported.
+    cannot be read, or a line that is no judgement or triple. Reports rows that are no valid question, and judgements
+    that name no relevant passage or none of the questions.
     """
     columns, report = checked_columns("questions.columns", columns, QUESTION_COLUMNS), report or Report()
     formats = {file: detect(file, form, "questions.format", columns.values()) for file in files}

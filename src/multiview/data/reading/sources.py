@@ -1,4 +1,4 @@
-"""Resolution of `corpus.source` and `questions.source`: files, folders, patterns, fsspec URLs."""
+"""Resolves `corpus.source` and `questions.source` to files: paths, folders, patterns, fsspec URLs, `beir:` names."""
 
 import contextlib
 import glob
@@ -31,7 +31,7 @@ from multiview.errors import InputError
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 SHARD = re.compile(r"(.*?)\d+-of-(\d+)(|\D.*)")
-"""The name of one of several files of a data set."""
+"""The name of one of a data set's numbered files, such as `train-00000-of-00004.parquet`."""
 LAKES = {
     "_delta_log": "a Delta table",
     ".hoodie": "a Hudi table",
@@ -40,18 +40,21 @@ LAKES = {
     "delta_0*_0*": "a Hive table with transactions",
     "_versions/*.manifest": "a Lance table",
 }
-"""What the folder of a table with its own list of files holds, to the kind of the table."""
+"""Pattern of what marks the folder of a table with its own list of files, to the kind of table."""
 MARKER = re.compile(r"\.(?!.*\.icloud\Z).*|_[^.]*|.*_\$folder\$", re.DOTALL)
-"""A name that is no data: a hidden file's, unless it stands for one in iCloud, and those that Spark and EMR leave."""
+"""The name of a file that is not data: a hidden one, unless a stand-in of iCloud's, or what Spark and EMR leave."""
 CHECKSUMS = ("md5Hash", "crc32c", "ETag", "etag", "generation", "Content-MD5", "Digest", "Last-Modified")
 """Fields in which file systems report a file's checksum or version, the most reliable first."""
 
 
 def expand_source(source: str, use: Use) -> list[str]:
-    """Returns the files that one source names for a use, sorted: of a collection those for the use, of any other folder those
-    of a known format. BEIR's judgements come with their queries, a pattern without hidden files.
+    """Returns the files that one source names for a use.
 
-    Raises InputError for a variable that is not set, for a protocol that cannot be read, and when there is no file.
+    A collection gives its files for the use, any other folder its files of a known format, sorted, and a pattern its
+    matches, sorted, without hidden files. BEIR's judgements come with their queries; for the corpus, they give their
+    passages instead.
+
+    Raises InputError for a variable that is not set, for a protocol that cannot be read, and if there is no file.
     """
     address = _address(source)
     try:
@@ -71,7 +74,7 @@ def expand_source(source: str, use: Use) -> list[str]:
 
 
 def _others(fs: AbstractFileSystem, path: str, source: str) -> str:
-    """Returns the end of a line about a folder without data: the pattern of what is there, if anything is."""
+    """Returns the end of an error line about a folder without data: a pattern for what is there, if anything is."""
     if not fs.isdir(path):
         return ""
     names = [name for name in _listed(fs, path) if base_name(name)[0] not in "._"]
@@ -88,7 +91,7 @@ def _files(fs: AbstractFileSystem, path: str, address: str, use: Use) -> list[st
         # `info` raises what `isfile` and `isdir` hide: a bucket without access, a server that does not answer.
         with contextlib.suppress(FileNotFoundError):
             fs.info(path)
-    # A file name may hold a bracket.
+    # Files come first, since a file's name may contain the brackets of a pattern.
     if not (is_web(address) and path.endswith("/")) and fs.isfile(path):
         _refuse_lakes(fs, [path])
         beside = [name for name in names_beside(address, use) if fs.exists(name)][:1]
@@ -112,8 +115,9 @@ def expand_sources(sources: Iterable[str], use: Use) -> list[str]:
 
 
 def question_groups(sources: Iterable[str], use: Use) -> list[list[str]]:
-    """Returns the files of several sources of questions by the judgements that they share: a group for each collection,
-    whose judgements are for its own queries, and one for all files that are named one by one.
+    """Returns the files of several sources of questions, grouped by the judgements that they share.
+
+    Each collection is a group, as its judgements are for its own queries; all other files form one more.
     """
     each = [expand_source(source, use) for source in sources]
     collections = [files for files in each if any(map(split_of, files)) and not all(map(split_of, files))]
@@ -125,8 +129,10 @@ def question_groups(sources: Iterable[str], use: Use) -> list[list[str]]:
 
 
 def judged_uses(source: str) -> list[Use]:
-    """Returns the uses, of training and dev questions, for which a collection (passages and judged queries in separate
-    files) has judgements; none for any other source."""
+    """Returns the uses, training and dev, for which a collection has judgements; none for any other source.
+
+    A collection has its passages and its judged queries in separate files.
+    """
     uses: list[Use] = []
     for use in SPLITS:
         with contextlib.suppress(InputError):
@@ -138,12 +144,12 @@ def judged_uses(source: str) -> list[Use]:
 
 
 def named_split(source: str) -> str:
-    """Returns the split of the judgements that a source names itself; empty for other sources."""
+    """Returns the split of a source that is itself a file of judgements; empty for other sources."""
     return split_of(_address(source))
 
 
 def _address(source: str) -> str:
-    """Returns a source without variables; for BEIR's collections by name, the folder or file in the cache."""
+    """Returns a source with its variables filled in; for a `beir:` name, the folder or file in the cache."""
     if not source.strip():
         raise InputError("a source is named by an empty text: is a variable of the shell not set?")
     for name in VARIABLE.findall(source):
@@ -182,8 +188,7 @@ def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
 
 
 def unread_files(source: str, files: Collection[str]) -> list[str]:
-    """Returns the names of the files and folders, in a folder or of a pattern, of which nothing is among the `files` that
-    are read."""
+    """Returns the names of what a source's folder holds, or its pattern matches, of which nothing is among `files`."""
     fs, path = file_system(_address(source))
     if is_web(source) or fs.isfile(path):
         return []
@@ -197,15 +202,14 @@ def _listed(fs: AbstractFileSystem, folder: str) -> list[str]:
 
 
 def _is_file(fs: AbstractFileSystem, name: str) -> bool:
-    """Whether a name in a folder, or of a pattern, is a file. Raises InputError for one that is called data and is none,
-    and for a link to nothing."""
+    """Whether a name is a file. Raises InputError for a folder with a data suffix, a dead link, pipe or device."""
     if not fs.isfile(name) and (format_by_suffix(name) or not fs.isdir(name)):
         raise _no_file(fs, name)
     return fs.isfile(name)
 
 
 def _no_file(fs: AbstractFileSystem, name: str) -> InputError:
-    """Returns the error about what has a file's name and is none."""
+    """Returns the error about a name that is no regular file."""
     if fs.isdir(name):
         name = name if isinstance(fs, LocalFileSystem) else fs.unstrip_protocol(name)
         return InputError(f"{name}: a folder; name its files, as in {name}/*{Path(name).suffix}")
@@ -232,8 +236,10 @@ def _refuse_lakes(fs: AbstractFileSystem, files: Iterable[str]) -> None:
 
 
 def fingerprints(files: Iterable[str]) -> list[dict[str, object]]:
-    """Returns the content fingerprints of the files, as inputs of an artifact's key: each one's name with its sha256 or, of a
-    remote file, the checksum that the file system reports, where it reports one."""
+    """Returns the files' content fingerprints, as inputs of an artifact's key: each one's name with its sha256.
+
+    For a remote file, the size and checksum that the file system reports replace the sha256, if it reports a checksum.
+    """
     records: list[dict[str, object]] = []
     for file in files:
         fs, path = file_system(file)

@@ -28,7 +28,7 @@ OBJECT_AT = b"multiview.object_at"
 
 
 def tables_of_rows(rows: Iterable[Row], file: str) -> Iterator[pa.Table]:
-    """Yields rows as tables of up to 1000 rows each, with the columns of all rows."""
+    """Yields rows as tables of up to 1000 rows each, with every column that any of their rows has."""
     iterator, first = iter(rows), 1
     while batch := list(islice(iterator, BATCH)):
         names = dict.fromkeys(name for row in batch for name in row)
@@ -38,7 +38,7 @@ def tables_of_rows(rows: Iterable[Row], file: str) -> Iterator[pa.Table]:
 
 
 def with_nested_columns(tables: Iterable[pa.Table], names: Iterable[str], file: str) -> Iterator[pa.Table]:
-    """Yields tables with the columns that are named by paths within objects (`add_nested`) after their own."""
+    """Yields the tables, with columns appended for those `names` that are paths into objects (`add_nested`)."""
     first = 1
     for table in tables:
         for name in names:
@@ -54,8 +54,9 @@ def with_nested_columns(tables: Iterable[pa.Table], names: Iterable[str], file: 
 
 
 def _column(values: Sequence[object], name: str, file: str, first: int) -> tuple[pa.Field, pa.Array]:
-    """Returns a column whose type is inferred from its values, of which the first is in row `first` of `file`. Numbers among
-    texts become texts, and NaN among other values than numbers, which pandas and `json.dumps` write, null.
+    """Returns a column whose type is inferred from its values, the first of which is in row `first` of `file`.
+
+    Numbers among texts become texts. NaN among other values, which pandas and `json.dumps` write, becomes null.
     """
     nested = next((row for row, value in enumerate(values, first) if _is_nested(value)), None)
     types = set(map(type, values))
@@ -88,7 +89,7 @@ def _plain(value: object) -> object:
 
 
 def _refuse_other_kind(values: Sequence[object], name: str, file: str, first: int) -> None:
-    """Raises InputError for the first value that is not of the kind of most; numbers, texts and objects go together."""
+    """Raises InputError for the first value of another kind than most; numbers, texts and objects count as one kind."""
     kinds = {row: kind for row, value in enumerate(values) if (kind := _kind(value))}
     counts = Counter(kinds.values())
     expected = max(counts, key=lambda kind: (counts[kind], kind == TEXTS), default="")
@@ -112,5 +113,5 @@ def _kind(value: object) -> str:
 
 
 def _is_nested(value: object) -> bool:
-    """Whether a value holds objects: their fields differ per row, and Parquet has no struct without fields."""
+    """Whether a value holds objects, which become JSON: fields differ per row, and Parquet has no empty struct."""
     return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))

@@ -1,10 +1,10 @@
-"""Questions in the forms of SQuAD, DPR, tevatron and others, whose files bring the passages of their questions.
+"""Readers of question files in the formats of SQuAD, DPR, tevatron and others, most of which also hold the passages.
 
 - SQuAD (v1.1): articles of paragraphs with questions, or Hugging Face's row per question with its `context`.
 - Training questions with passages: DPR's, tevatron's, FlagEmbedding's and sentence-transformers' (`anchor`).
-- Questions with answers alone: DPR's `*.qa.csv`, and NQ-open's.
+- Questions with only answers: DPR's `*.qa.csv`, and NQ-open's.
 
-Rows are Parquet's, a list of JSON or one object per line, whatever the file is called.
+Rows may come as Parquet, as a JSON list or one JSON object per line, whatever the file is called.
 """
 
 import hashlib
@@ -22,22 +22,23 @@ from multiview.data.reading.values import id_text
 from multiview.errors import InputError
 
 Entry: TypeAlias = tuple[list[Row], Iterable[Row]]
-"""Passages, some of them given before, and the questions that name them."""
+"""Passages, some of which may have come before, and the questions that name them."""
 
 QUESTION = ("question", "query", "anchor")
 POSITIVES = ("positive_ctxs", "positive_passages", "pos", "positive")
 NEGATIVES = re.compile(r"hard_negative_ctxs|negative_passages|neg|(hard_)?negatives?(_?\d+)?")
 CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
 PASSAGE_ID = ("passage_id", "psg_id", "docid", "doc_id", "id", "_id")
-"""Names in training files; of all but the negatives' the first that is there counts."""
+"""Names in training files; the first one present counts, except that all that match `NEGATIVES` do."""
 ANSWERED = ({"question", "answer"}, {"question", "answers"})
-"""Names in files of questions that have answers alone."""
+"""Names in files of questions that have only answers."""
 
 
 def shape_of(names: Collection[str], mapped: Collection[str] = ()) -> str:
-    """Returns the format of rows with these names, where it is one of others' training files or of answers alone; or nothing.
+    """Returns the format of rows with these column names, if it is one that this module reads; else an empty string.
 
-    What is `mapped` to a column of ours holds no passages."""
+    Columns that are `mapped` to ours are not taken for a training file's passages.
+    """
     if {"context", "question", "answers"} <= set(names):
         return "squad"
     if _named(names, CONTEXTS):
@@ -54,7 +55,7 @@ def _named(names: Collection[str], wanted: Sequence[str]) -> str:
 
 
 def text_id(context: str) -> str:
-    """Returns the id of a passage without one, computed from its text alone, so that it has the same id in every file."""
+    """Returns an id for a passage that has none, computed from its text alone, so that it is the same in every file."""
     return "sq-" + hashlib.sha1(context.encode("utf-8", "surrogatepass")).hexdigest()[:14]
 
 
@@ -81,7 +82,7 @@ def squad_entries(file: str) -> Iterator[Entry]:
 
 
 def _squad_articles(file: str) -> Iterator[JsonObject]:
-    """Yields SQuAD's articles; a row per question is one with a single question."""
+    """Yields SQuAD's articles; in a file with a row per question, each row becomes an article with one question."""
     first = head(file, whole_line=False)
     names = first.partition("\n")[0].partition('"data"')[0]
     if is_parquet(first) or first.startswith("[") or '"context"' in names:
@@ -110,8 +111,10 @@ def _squad_question(file: str, passage: str, entry: JsonObject) -> Row:
 
 
 def training_entries(file: str) -> Iterator[Entry]:
-    """Yields each question, by default with the number of its row as id, with its passages. `negative_ids` are the hard
-    negatives; DPR's `negative_ctxs`, on which it does not train, are passages alone. `positive_ids` may be empty.
+    """Yields each question with its passages; a question without id gets one from the file's name and its row number.
+
+    `negative_ids` are the hard negatives; DPR's `negative_ctxs`, on which it does not train, become passages only.
+    `positive_ids` may be empty.
     """
     for number, entry in enumerate(rows_of(file), 1):
         place = f"{base_name(file)} row {number}"
@@ -141,7 +144,7 @@ def _stem(file: str) -> str:
 
 
 def qa_questions(file: str) -> Iterator[Row]:
-    """Yields questions with answers and without passages; ids are row numbers."""
+    """Yields questions with answers and without passages; ids are the file's name and the row number."""
     if plain_name(file).endswith((".csv", ".tsv")) and not is_parquet(head(file, whole_line=False)):
         pairs = _answered_cells(file)
     else:

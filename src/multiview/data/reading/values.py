@@ -1,4 +1,4 @@
-"""Values of the user's files: texts that show nothing, numbers as texts, ids, and halves of characters."""
+"""Checks and conversions of values in the user's files: blank texts, numbers as text, ids, lone surrogates."""
 
 import base64
 import math
@@ -12,7 +12,7 @@ import pyarrow as pa
 from multiview.errors import InputError
 
 EXACT = 1 << 53
-"""The largest whole number below which a fraction's type, float64, has every one."""
+"""The limit up to which float64, the type of fractions, holds every whole number exactly."""
 
 NUL = "\0"
 
@@ -24,11 +24,11 @@ _INK = re.compile(
     "[^\0-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f"
     "\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0001-\U000e01ef]"
 )
-"""A character with ink: none of the controls, spaces, and marks without width."""
+"""A visible character: no control character, space or mark without width."""
 
 
 def is_blank(text: str) -> bool:
-    r"""Whether a text shows nothing: it has only white space, and characters without width or ink such as U+200B.
+    r"""Whether a text shows nothing, since it has only white space and characters without width or ink, such as U+200B.
 
     >>> is_blank(" \u200b\n"), is_blank("a\u200b")
     (True, False)
@@ -43,7 +43,7 @@ FOLDS: dict[str, Callable[[str], str]] = {
     "leading zeros": lambda id_: re.sub(r"(?<!\d)0+(?=\d)", "", id_),
     "a final .0": lambda id_: re.sub(r"\.0+$", "", id_),
 }
-"""What ids differ in that look the same, to what makes them equal."""
+"""What ids that look the same may differ in, to the function that removes the difference."""
 
 
 def _folded(id_: str, without: str = "") -> str:
@@ -66,7 +66,7 @@ def visible(id_: str) -> str:
 
 
 def look_alike(id_: str, ids: Iterable[str], holder: str = "the corpus has") -> str:
-    """Returns an id that is not among `ids`, in quotes, with the one of them that looks the same, and why it does not equal it."""
+    """Returns an id that is not among `ids`, quoted, with the one that looks the same, if any, and how they differ."""
     folded = _folded(id_)
     if (found := next((each for each in ids if _folded(each) == folded), None)) is None:
         return visible(id_)
@@ -85,7 +85,7 @@ ODD = {
     "numbers behind ', by which a spreadsheet takes them for text, kept as they are": r"^'[0-9.,+-]+$",
     "names of a column's type, kept as they are": r"^(?i:n?varchar|character varying|u?(big)?int(8|16|32|64)?|float(32|64))(\([0-9]+\))?$",
 }
-"""Kind of a remark to the pattern of values that were odd before they were read: of databases, R, pandas, spreadsheets."""
+"""Kind of remark to the pattern of values that databases, R, pandas, spreadsheets and the like leave behind."""
 
 
 def is_nan(value: object) -> bool:
@@ -131,7 +131,7 @@ def number_text(value: object) -> str:
 
 
 def number_texts(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Returns a column of numbers as text: whole values below 2**53 with all digits (12.0, which pandas makes of 12, as 12)."""
+    """Returns a column of numbers as text, whole values below 2**53 with all digits and without pandas's .0."""
     texts = column.cast(pa.string()).to_pylist()
     if pa.types.is_decimal(column.type):
         texts = [text and re.sub(r"\.0+$", "", text) for text in texts]
@@ -143,7 +143,7 @@ def number_texts(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def shown_value(value: object) -> str:
-    """Returns a value that JSON has no form for as text; bytes that are not UTF-8 as base64."""
+    """Returns, as text, a value that JSON has no form for; bytes that are not UTF-8 become base64."""
     if isinstance(value, bytes):
         try:
             return value.decode()
