@@ -1,4 +1,4 @@
-"""Search for answers in a text: DPR's `has_answer`, with positions."""
+"""Finds answers in texts: DPR's `has_answer`, also with the positions of the matches."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ AnswerPatterns: TypeAlias = "Sequence[Needle | regex.Pattern[str]]"
 
 
 def matching_mode(settings: Config) -> Mode:
-    """Returns how answers are matched: as `questions.answer_matching` says, and by characters where the language needs it."""
+    """Returns `questions.answer_matching`, but `characters` instead of `string` for Chinese, Japanese and Korean."""
     matching = settings.questions.answer_matching
     return "characters" if matching == "string" and settings.corpus.language in cjk.LANGUAGES else matching
 
 
 class QuestionAnswers:
-    """The answers of many questions, each prepared once, for DPR's `has_answer` of many texts.
+    """The answers of many questions, each prepared once and then looked for in many texts, as by DPR's `has_answer`.
 
     - `string`: the answer's tokens are a contiguous run of the text's tokens; an answer without tokens never matches.
-    - `characters`: the same, with each letter of Chinese, Japanese and Korean as a token, so that words need no spaces.
-    - `regex`: the answer is a pattern that matches a part of the NFD text, not the empty string.
+    - `characters`: the same, but each Chinese, Japanese or Korean letter is a token, so words need no spaces.
+    - `regex`: the answer is a pattern that has a non-empty match in the NFD text.
     """
 
     def __init__(self, answers: Iterable[Sequence[str]], mode: Mode = "string") -> None:
@@ -41,7 +41,10 @@ class QuestionAnswers:
         self._wanted = [_wanted(each, mode) for each in answers]
 
     def answered(self, texts: pa.Array, in_text: np.ndarray, questions: np.ndarray) -> np.ndarray:
-        """Returns whether text `in_text[n]`, rising positions in `texts`, holds an answer of question `questions[n]`, bool [n]."""
+        """Returns, bool [n], whether text `in_text[n]` holds an answer to question `questions[n]`.
+
+        `in_text` are positions in `texts`, ascending, so that each text is tokenised once.
+        """
         held = np.zeros(len(questions), bool)
         given, text, current = texts.to_pylist(), TokenizedText(""), -1
         for pair, (number, row) in enumerate(zip(in_text.tolist(), questions.tolist(), strict=True)):
@@ -52,7 +55,7 @@ class QuestionAnswers:
 
 
 def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> bool:
-    """Whether the text holds one of the answers (see `QuestionAnswers`, which is for many texts)."""
+    """Whether the text holds one of the answers; for many texts, use `QuestionAnswers`."""
     return _holds(TokenizedText(text, mode) if isinstance(text, str) else text, _wanted(answers, mode))
 
 
@@ -83,7 +86,7 @@ def find_answers(text: str | TokenizedText, answers: Sequence[str], mode: Mode =
 
 
 def check_patterns(answers: Iterable[str]) -> None:
-    """Raises InputError for an answer that is no regular expression."""
+    """Raises InputError for an answer that is not a valid regular expression."""
     for answer in answers:
         _pattern(answer)
 
@@ -106,10 +109,11 @@ def answer_views(
     answer_starts: Sequence[int] | None = None,
     mode: Mode = "string",
 ) -> tuple[tuple[int, ...], Kind]:
-    """Returns the views with the answer in their snippet (CAMVR 3.2, the i of Eq. 13), and how they were found.
+    """Returns the views whose snippet contains the answer (CAMVR 3.2, the i of Eq. 13), and how they were found.
 
-    `spans` are the parts of the text that the views cover; None for title only and padding. A span holds whole matches alone.
-    With offsets, these are the views of the first answer that lies within a span at its offset; without, those of any answer.
+    `spans` are the parts of the text that the views cover, None for title-only and padding views. A match counts only
+    if it lies wholly within a span. With `answer_starts`, the views are those of the first answer that lies within a
+    span at its offset; without, those of any answer.
     """
     if answer_starts is not None:
         for answer, start in zip(answers, answer_starts, strict=True):

@@ -1,4 +1,4 @@
-"""Numbers in arrays: ranges of rows, and the way between Arrow and NumPy without pandas."""
+"""Helpers for arrays of numbers: ranges of rows, and conversion between Arrow and NumPy without pandas."""
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +14,12 @@ def rows_in(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def numbers(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
-    """Returns a column of numbers without nulls, read-only; one chunk is not copied."""
+    """Returns a numeric column, which must have no nulls, as a read-only array; a single chunk is not copied."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return np.from_dlpack(array)
 
 
 def int64_array(numbers: np.ndarray) -> pa.Array:
-    """Returns whole numbers [r], such as rows for `take`, as an Arrow array; int64 is not copied."""
+    """Returns integers [r], such as the rows for `take`, as an Arrow array; int64 input is not copied."""
     values = np.ascontiguousarray(numbers, np.int64)
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])

@@ -1,4 +1,4 @@
-"""Chinese, Japanese and Korean: letters, sentences, words and BM25's terms; and the scripts that a corpus is written in."""
+"""Letters, words, sentences and BM25 terms of Chinese, Japanese and Korean, and a check of a corpus's scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPACELESS: Final = frozenset({"chinese", "japanese"})
 LANGUAGES: Final = SPACELESS | {"korean"}
 """Languages whose answers are matched by characters, and whose sentences and terms are found by the rules of this module."""
 
-# The marks that lengthen or voice a kana belong to all scripts, says Unicode.
+# Unicode assigns the marks that lengthen or voice a kana to no single script.
 LETTERS: Final = (
     r"\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Bopomofo}\p{Script=Hangul}ーｰﾞﾟ"
 )
@@ -28,16 +28,16 @@ SPACELESS_WORD: Final = regex.compile(
     rf"[{OPENING}]*+[{LETTERS}]\p{{M}}*[^\w\s{OPENING}]*"
     rf"|(?:[{OPENING}]++(?![{LETTERS}])|[^\s{LETTERS}{OPENING}])+"
 )
-"""A letter with the punctuation at it, or anything else between spaces and letters, such as a number."""
+"""A letter with its adjacent punctuation, or any other run between spaces and letters, such as a number."""
 
 CLOSING: Final = r"[\p{Pe}\p{Pf}\"'”’]*+"
 SENTENCE_END: Final = regex.compile(
-    # Each run of marks is tried from its beginning alone: a long one would take time in proportion to its square.
-    rf"(?:(?<![。！？｡‼⁇⁈⁉])[。！？｡‼⁇⁈⁉]++{CLOSING}"  # ends a sentence by itself,
+    # A run of marks is tried only from its first mark; otherwise a long run would take quadratic time.
+    rf"(?:(?<![。！？｡‼⁇⁈⁉])[。！？｡‼⁇⁈⁉]++{CLOSING}"  # these end a sentence anywhere,
     rf"|(?<!\p{{N}})．{CLOSING}"
-    rf"|(?<![!?])[!?]++{CLOSING}(?=[{LETTERS}{OPENING}])"  # and those of ASCII before another letter
+    rf"|(?<![!?])[!?]++{CLOSING}(?=[{LETTERS}{OPENING}])"  # those of ASCII only before another letter
     rf"|(?<![.!?])[.!?]++{CLOSING}(?=\s))"  # or white space;
-    # a quotation goes on where its sentence does: 「行く。」と言った, “好。”，他说
+    # but not where the sentence goes on after a closing quotation mark: 「行く。」と言った, “好。”，他说
     r"(?<![\p{Pe}\p{Pf}\"'](?=[\p{Hiragana}，、。！？,]))\s*"
 )
 
@@ -62,8 +62,9 @@ class SentenceRules:
 
 
 def word_spans(text: str, language: str) -> list[tuple[int, int]]:
-    """Returns the spans of the text's words, in code points: runs between spaces or, in Chinese and Japanese,
-    `SPACELESS_WORD`. Each character that is no space belongs to one word.
+    """Returns the spans of the text's words, in code points; every non-space character is in exactly one word.
+
+    Words are runs between spaces or, in Chinese and Japanese, matches of `SPACELESS_WORD`.
     """
     pattern = SPACELESS_WORD if language in SPACELESS else WORD
     return [match.span() for match in pattern.finditer(text)]
@@ -80,7 +81,9 @@ def bigrams(text: str) -> list[str]:
 
 
 def terms(text: str, word: regex.Pattern[str]) -> list[str]:
-    """Returns the terms of a text (NFKC) as Lucene's CJKAnalyzer does: bigrams of letters, and the matches of `word` elsewhere.
+    """Returns the terms of a text, in NFKC and lower case, as Lucene's CJKAnalyzer does.
+
+    They are bigrams of Chinese, Japanese and Korean letters, and the matches of `word` elsewhere.
 
     >>> terms("東京都 A1", regex.compile(r"\\w+"))
     ['東京', '京都', 'a1']
@@ -94,7 +97,7 @@ def terms(text: str, word: regex.Pattern[str]) -> list[str]:
 SAMPLE: Final = 64
 """Texts per table whose letters are counted."""
 SHARE: Final = 0.1
-"""Smallest share of the letters that is worth a word. Texts about mathematics have far fewer Greek letters."""
+"""Share of foreign letters above which there is a warning. Greek letters in mathematical texts stay far below it."""
 
 _EAST_ASIAN: Final = frozenset({"CJK", "BOPOMOFO", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HALFWIDTH"})
 SCRIPTS: Final = {
@@ -105,7 +108,7 @@ SCRIPTS: Final = {
     "greek": frozenset({"GREEK"}),
     "malayalam": frozenset({"MALAYALAM"}),
 }
-"""Scripts besides Latin in which the languages are written."""
+"""Language to the scripts, besides Latin, that it is written in."""
 
 
 class Scripts:
@@ -120,10 +123,10 @@ class Scripts:
             self._letters.update(text)
 
     def problem(self, language: str) -> str | None:
-        """Returns a line that says which letters do not suit the language, and what to set; None where they suit it."""
+        """Returns a line about letters that do not suit the language, and what to set instead; None if they suit it."""
         counts: Counter[str] = Counter()
         for letter, count in self._letters.items():
-            if letter.isalpha():  # its name in Unicode begins with its script
+            if letter.isalpha():  # a letter's Unicode name begins with its script
                 counts[unicodedata.name(letter, "").partition(" ")[0]] += count
         del counts[""]
         suited = {"LATIN", "FULLWIDTH"} | SCRIPTS.get(language, frozenset())

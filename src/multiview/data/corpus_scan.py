@@ -1,6 +1,6 @@
-"""One reading of the whole corpus: ids, texts and columns are checked, and the questions' answers looked for."""
+"""A single pass over the whole corpus, which checks ids, texts and columns, and looks for the questions' answers."""
 
-# pyarrow.compute fills itself with functions when imported, which pyright cannot see.
+# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
 # pyright: reportAttributeAccessIssue=false
 
 import sys
@@ -36,8 +36,10 @@ FOLDER_COLUMNS = "columns that only the names of folders hold, not read"
 
 
 def corpus_formats(settings: Config) -> dict[str, str]:
-    """Returns each file of passages, in order, with the name of its format: of `settings.corpus` or, where it names none, of
-    the files of questions. Raises InputError where these hold no passages, or passages that are to be cut again.
+    """Returns each file of passages with the name of its format, in order.
+
+    The files are those of `settings.corpus` or, if it names none, the files of questions. Raises InputError if these
+    hold no passages, or if passages that are cut already would be cut again.
     """
     corpus, asked = settings.corpus, settings.questions
     named, form, setting, columns = corpus.source, corpus.format, "corpus.format", corpus.columns
@@ -64,7 +66,7 @@ def corpus_formats(settings: Config) -> dict[str, str]:
 
 
 def _leaves_of(name: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """Yields the values of a column or, of lists, maps and objects, those within; a NUL is between the names of a path."""
+    """Yields a column's values or, for lists, maps and objects, the innermost ones, named by paths joined with NULs."""
     kind = values.type
     if pa.types.is_struct(kind):
         inner = zip((f"{NUL}{field.name}" for field in kind), values.flatten(), strict=True)
@@ -84,14 +86,14 @@ class FurtherColumns:
 
     def __init__(self) -> None:
         self.schema = pa.schema([])
-        """The columns, each with the type of all its tables."""
+        """The columns, each with a type that holds its values in all tables."""
         self._leaves = pa.schema([])
-        """Schema of the values within lists and objects, under the names of `_leaves_of`."""
+        """Schema of the innermost values, under the names that `_leaves_of` gives them."""
         self._extremes: dict[tuple[str, pa.DataType], tuple[pa.Array, str]] = {}
-        """Name and type of such values to the least and greatest of them, and the location of one."""
+        """(name, type) of integers, timestamps and durations to the least and greatest, and the location of either."""
 
     def add(self, table: pa.Table, location: Callable[[], str]) -> None:
-        """Adds a table, whose rows are at `location`. Raises InputError where no type holds a column's values of all tables."""
+        """Adds a table with rows at `location`. Raises InputError if no type holds a column's values in all tables."""
         further = table.drop_columns([name for name in PASSAGE_COLUMNS if name in table.column_names])
         columns = zip(further.column_names, further.columns, strict=True)
         leaves = dict(leaf for name, each in columns for leaf in _leaves_of(name, each.combine_chunks()))
@@ -139,7 +141,7 @@ class FurtherColumns:
 
 
 class CorpusScan:
-    """What one reading of the corpus finds: ids, columns and answers, no texts. Both `split` and `inspect` read by it."""
+    """What one pass over the corpus finds: ids, columns and answers, but no texts. `split` and `inspect` use it."""
 
     def __init__(
         self, settings: Config, train: Sequence[Question], dev: Sequence[Question], report: Report
@@ -158,10 +160,10 @@ class CorpusScan:
         """The row at which each file begins, and the file."""
         self._may_repeat = any(FORMATS[name].repeats for name in self.formats.values())
         self._hashes: dict[str, int] = {}
-        """Passage id to a hash of its text, where passages may come again."""
+        """Passage id to a hash of its text, kept where passages may be repeated."""
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yields all passages once, checked. Raises InputError for incompatible columns of the files, or without any passage."""
+        """Yields all passages once, checked. Raises InputError if the files' columns conflict, or without a passage."""
         row = 0
         for file in self.formats:
             for table in self._tables_of(file):
@@ -199,7 +201,7 @@ class CorpusScan:
         return None if how == "none" else how
 
     def _remark_sources(self) -> None:
-        """Remarks files without passages, what lies beside the files, and what only the names of their folders hold."""
+        """Remarks on files without passages, unread files beside them, and columns that only folder names hold."""
         held = {file for _, file in self._firsts}
         for file in (file for file in self.formats if file not in held):
             self._report.remark(EMPTY_FILES, without_secrets(file))
@@ -216,7 +218,7 @@ class CorpusScan:
                 self._report.remark(FOLDER_COLUMNS, f"{', '.join(columns)}, of {without_secrets(file)}")
 
     def lacks_passages(self, question: Question) -> bool:
-        """Whether no gold passage that a question names is in the corpus."""
+        """Whether a question names gold passages, but none of them is in the corpus."""
         return bool(question.positive_ids) and self.rows.keys().isdisjoint(question.positive_ids)
 
     def lacks_gold(self, question: Question) -> bool:
@@ -224,14 +226,14 @@ class CorpusScan:
         return self.lacks_passages(question) or self.answers.are_lost(question)
 
     def _location(self, row: int, rows: int = 1) -> str:
-        """Returns the file, and the numbers in it, of `rows` rows from `row` on, which is counted over all files."""
+        """Returns the file of `rows` rows, and their numbers in it; the first is `row`, counted over all files."""
         before, file = self._firsts[bisect_right(self._firsts, row, key=itemgetter(0)) - 1]
         unit, first = "piece" if self._cut(file) else "row", row - before + 1
         numbers = f"{unit} {first}" if rows == 1 else f"{unit}s {first}-{first + rows - 1}"
         return f"{self._shown[file]} {numbers}"
 
     def _check(self, file: str, table: pa.Table, first: int) -> list[bool]:
-        """Checks the passages of a table, whose first row is `first`. Returns whether each is new, and not left out."""
+        """Checks a table's passages, the first of which is row `first`. Returns whether each is new and kept."""
         repeats, rows, awaited = FORMATS[self.formats[file]].repeats, self.rows, self.answers.about
         ids, texts = table.column("id").to_pylist(), table.column("text").to_pylist()
         places = repeat((None, 0))

@@ -1,4 +1,4 @@
-"""The questions' answers, looked for in their gold passages while the corpus is read: at their offsets, or anywhere."""
+"""Looks for the questions' answers in their gold passages while the corpus is read: at their offsets, or anywhere."""
 
 import re
 from collections.abc import Iterable
@@ -20,7 +20,10 @@ PROSE = 200
 
 
 class GoldAnswers:
-    """The answers in gold passages, or in the pieces of gold articles: with offsets in the first positive, others in each."""
+    """Which answers stand in gold passages, or in the pieces of gold articles.
+
+    Answers with offsets are expected there in the first positive, answers without offsets anywhere in any positive.
+    """
 
     def __init__(self, questions: Iterable[Question], matching: Mode, report: Report) -> None:
         self._matching: Mode = matching
@@ -33,13 +36,13 @@ class GoldAnswers:
         self.lost: dict[Question, str] = {}
         """Question whose gold passage holds none of its answers any more, to a line that says so."""
         self.joined: set[Question] = set()
-        """Questions without offsets of which a gold passage holds an answer's part between `SEPARATORS`, not the whole."""
+        """Questions without offsets where a gold passage holds an answer's part between `SEPARATORS`, not the whole."""
         self.cut: set[str] = set()
         """Ids of gold passages that are cut articles."""
         self._moved: dict[Question, str] = {}
-        """Question with an answer that is not at its offset, to a line about another text there."""
+        """Question with an answer that is not at its offset, to a line about the text that is there instead."""
         self._held: dict[Question, bool] = {}
-        """Question without offsets to whether one of its gold passages that were seen holds an answer."""
+        """Question without offsets, to whether any of its gold passages seen so far holds an answer."""
         self._at_offset: dict[tuple[Question, str], list[str]] = {}
         """(question, cut article) to the piece with the first answer at its offset."""
         self._holding: dict[tuple[Question, str], list[str]] = {}
@@ -67,12 +70,12 @@ class GoldAnswers:
                     self.lost[question] = f"{line}, and the text holds none of the question's answers"
 
     def see_piece(self, id_: str, text: str, article: str, begin: int) -> None:
-        """Looks for answers in a piece of an article that some questions name; it begins at `begin` of the article."""
+        """Looks for answers in a piece, which begins at offset `begin`, of an article that some questions name."""
         self.cut.add(article)
         tokens = TokenizedText(text, self._matching)
         for question in self.about[article]:
             about = question, article
-            # Every piece holds the answer of a question without answers.
+            # For a question without answers, every piece counts.
             if not question.answers or has_answer(tokens, question.answers, self._matching):
                 self._holding.setdefault(about, []).append(id_)
             starts = question.answer_starts if article == question.positive_ids[0] else None
@@ -81,7 +84,7 @@ class GoldAnswers:
                 continue
             if text.startswith(question.answers[0], start):
                 self._at_offset[about] = [id_]
-            elif not question.answers[0].startswith(text[start:]):  # else it is cut in two
+            elif not question.answers[0].startswith(text[start:]):  # else the cut goes through the answer
                 place = f"of article {article}"
                 self._moved[question] = _not_there(question, question.answers[0], start, text, place, begin)
 
@@ -97,7 +100,7 @@ class GoldAnswers:
                 self._report.remark(UNHELD, line)
 
     def are_free(self, question: Question) -> bool:
-        """Whether no gold passage of a question holds one of its answers, which have no offsets."""
+        """Whether a question's answers have no offsets and none of its gold passages holds any of them."""
         return not self._held.get(question, True)
 
     def are_lost(self, question: Question) -> bool:
@@ -105,9 +108,10 @@ class GoldAnswers:
         return bool(self.lost) and question in self.lost  # questions are slow to hash
 
     def updated(self, question: Question) -> Question:
-        """Returns the question without offsets that have become wrong, and with each positive that is a cut article
-        replaced by its pieces that hold an answer (the one at the offset, where there is one), with the highest grade of
-        their articles. Offsets in an article are dropped.
+        """Returns the question without offsets that proved wrong, and with cut articles replaced by pieces.
+
+        A positive that is a cut article becomes those of its pieces that hold an answer (if there is an offset, the
+        piece with the answer there), each with the highest grade of its articles. Offsets into an article are dropped.
         """
         moved = bool(self._moved) and question in self._moved
         now = replace(question, answer_starts=None) if moved else question
@@ -128,8 +132,10 @@ class GoldAnswers:
 
 
 def _not_there(question: Question, answer: str, start: int, text: str, place: str, begin: int = 0) -> str:
-    """Returns a line about another text than the answer at `start` of a text, which begins at `begin` of the passage or
-    article that `place` names; empty where the answer is there."""
+    """Returns a line about what stands at `start` of `text` instead of the answer; empty if the answer stands there.
+
+    The text begins at offset `begin` of the passage or article that `place` names.
+    """
     actual = text[start : start + len(answer)] if start >= 0 else ""
     if actual == answer:
         return ""

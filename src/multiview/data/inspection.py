@@ -32,9 +32,9 @@ MAY_BE = {
     "positive_ids": re.compile("pos|gold|passage|context|doc|pid", re.IGNORECASE),
     "answers": re.compile("answer|target", re.IGNORECASE),
 }
-"""Our columns to words in the name of a column that may be one."""
+"""Our column to words in a column's name that suggest that it is one."""
 SENTENCE_SAMPLE = 20_000
-"""Number of passages, from the first on, in which sentences are counted."""
+"""Number of passages, from the first on, whose sentences are counted."""
 SHOWN_PASSAGES = 3
 """Number of passages that are shown."""
 
@@ -78,9 +78,9 @@ class Inspection:
     first_passages: list[Row] = field(default_factory=list)
     questions: dict[Use, Sequence[Question]] = field(default_factory=dict)
     unread: dict[Use, list[str]] = field(default_factory=dict)
-    """Columns of the files of questions that are not read."""
+    """Per use, the columns of the question files that are not read."""
     missing_gold: dict[Use, int] = field(default_factory=dict)
-    """Number of questions that name only passages that are not in the corpus."""
+    """Per use, the number of questions whose gold passages are all missing from the corpus."""
     scripts: Scripts = field(default_factory=Scripts)
     problems: Problems = field(default_factory=Problems)
     remarks: Problems = field(default_factory=Problems)
@@ -115,7 +115,7 @@ def sort_by_use(source_names: Sequence[str], config: Config) -> dict[Use, list[s
 
 
 def _use(file: str, config: Config) -> Use:
-    """Returns the use of one file; questions are dev questions by its name, or where they name no passages."""
+    """Returns the use of one file: dev questions if its name says so, or if they have answers but name no passages."""
     columns = config.questions.columns
     known = (*config.corpus.columns.values(), *columns.values())
     form = config.corpus.format if config.corpus.format != "auto" else config.questions.format
@@ -140,7 +140,7 @@ def _use(file: str, config: Config) -> Use:
 
 
 def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
-    """Reads all sources and counts their problems; ids stay in memory, texts do not. Raises InputError without any source."""
+    """Reads all sources and counts their problems; ids stay in memory, not texts. Raises InputError without sources."""
     inspection, settings = Inspection(), config.questions
     if not (config.corpus.source or settings.source or settings.dev_source):
         raise InputError("nothing is named: give files, folders or URLs, a preset, or settings")
@@ -180,7 +180,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
 
 
 def _remark_unread_columns(inspection: Inspection) -> None:
-    """Remarks a column that may name gold passages or hold answers, beside questions without any."""
+    """Remarks on unread columns that may name gold passages or hold answers, where the questions have none."""
     for use, columns in inspection.unread.items():
         for name, words in MAY_BE.items():
             column = next(filter(words.search, columns), None)

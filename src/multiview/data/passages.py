@@ -33,14 +33,17 @@ SCHEMA = pa.schema(
 """Columns of every shard; the user's further columns follow."""
 
 ROW_GROUP = 1000
-"""Passages per row group, the least that is read even for a single passage."""
+"""Passages per row group, which is read whole even for a single passage."""
 
 COLUMNS = ["id", "title", "text", "sentence_ends"]
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage. `sentence_ends` are offsets in code points, after the white space behind each sentence: the last is len(text)."""
+    """A passage.
+
+    `sentence_ends` are offsets in code points, each after the sentence's trailing white space; the last is len(text).
+    """
 
     id: str
     title: str
@@ -69,7 +72,7 @@ def count_passages(folder: Path) -> int:
 def read_tables(
     folder: Path | Sequence[Path], columns: Sequence[str] | None = None, batch: int = ROW_GROUP
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of some shards, or of a folder's, in order, `batch` at a time, with all columns or the given ones."""
+    """Yields the rows of some shards, or of a folder's, in order, `batch` at a time, with all or the given columns."""
     for file in shard_files(folder) if isinstance(folder, Path) else folder:
         with pq.ParquetFile(file, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
             yield from parquet.iter_batches(batch_size=batch, columns=list(columns) if columns else None)
@@ -93,9 +96,9 @@ def passages_of(table: pa.RecordBatch | pa.Table) -> Iterator[Passage]:
 
 
 class PassageRows:
-    """Passages by row, counted from 0 over some shards, read from the shards on demand, by any number of threads.
+    """Passages by row number, counted from 0 over all given shards and read on demand; any number of threads may read.
 
-    Each call reads the row groups that hold its rows, one at a time: a call for many rows is cheaper than many calls.
+    Each call reads the row groups that hold its rows, one at a time, so one call for many rows is cheaper than many.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
@@ -123,7 +126,7 @@ class PassageRows:
     def tables(
         self, passage_rows: np.ndarray, columns: Sequence[str] | None = None
     ) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        """Yields the passages of these rows (increasing): per row group, the rows in it and a table of their passages."""
+        """Yields, per row group, those of `passage_rows` (ascending) that are in it and a table of their passages."""
         bounds = np.searchsorted(passage_rows, self._firsts)
         wanted = np.flatnonzero(np.diff(bounds)).tolist()
         # A file is opened once: its footer describes all of its row groups.
@@ -136,7 +139,7 @@ class PassageRows:
                     yield group_rows, table.take(int64_array(group_rows - self._firsts[index]))
 
     def records(self, passage_rows: Iterable[int]) -> dict[int, Row]:
-        """Returns row to all columns of its passage, the user's further columns included."""
+        """Returns a dict from row to all columns of its passage, the user's further columns included."""
         found: dict[int, Row] = {}
         for group_rows, table in self.tables(np.unique(np.fromiter(passage_rows, np.int64))):
             found.update(zip(group_rows.tolist(), table.to_pylist(), strict=True))
@@ -150,8 +153,10 @@ def ids_in(folder: Path, ids: set[str]) -> set[str]:
 
 
 def equal_texts(folder: Path, ids: Collection[str] | None = None) -> dict[str, str]:
-    """Maps the id of each passage whose title and text another one shares to the first such id; with `ids`, only for groups
-    that contain one of them."""
+    """Maps the ids of passages that share their title and text to the first id of each such group.
+
+    With `ids`, only groups that contain one of them are included.
+    """
 
     def rows() -> Iterator[tuple[str, str]]:
         for batch in read_tables(folder, ["id", "content_hash"]):
@@ -179,25 +184,25 @@ class PassageLookup:
         self._ids = pa.chunked_array(ids, pa.string())
 
     def passages(self, ids: Iterable[str]) -> dict[str, Passage]:
-        """Returns id to passage."""
+        """Returns a dict from id to passage."""
         each_once = pa.array(dict.fromkeys(ids), pa.string())
         return {passage.id: passage for _, passage in self.stream(each_once)}
 
     def stream(self, ids: pa.Array) -> Iterator[tuple[int, Passage]]:
-        """Yields passages of distinct `ids`, in the order of the shards, with their ids' positions; holds one row group."""
+        """Yields the passages of distinct `ids` in shard order, with their positions in `ids`; holds one row group."""
         for positions, table in self.tables(ids, COLUMNS):
             yield from zip(positions, passages_of(table), strict=True)
 
     def find(self, ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rows of those of distinct `ids` that the shards hold, rising, and the position of each in `ids`."""
+        """Returns the rows, ascending, of those distinct `ids` that the shards hold, and their positions in `ids`."""
         positions = pc.fill_null(pc.index_in(self._ids, value_set=ids), -1).to_numpy()
         rows = np.flatnonzero(positions >= 0)
         return rows, positions[rows]
 
     def tables(self, ids: pa.Array, columns: Sequence[str] | None) -> Iterator[tuple[list[int], pa.Table]]:
-        """Yields the rows of distinct `ids` in the order of the shards, one table per row group, with the positions of their ids.
+        """Yields the passages of distinct `ids` in shard order: per row group, their positions in `ids` and a table.
 
-        Raises InputError that names an id which no shard holds.
+        Raises InputError, naming one of them, for ids that no shard holds.
         """
         rows, positions = self.find(ids)
         if len(rows) < len(ids):

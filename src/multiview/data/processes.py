@@ -1,4 +1,4 @@
-"""Further processes of a step, for work that Python does on one core."""
+"""Worker processes within a step, for work that Python would do on a single core."""
 
 import gc
 import multiprocessing
@@ -13,16 +13,18 @@ from contextlib import contextmanager
 from multiview.steps.processors import processors
 
 MOST_PROCESSES = 8
-"""Processes at most: the one that reads and writes keeps no more of them busy with sentences."""
+"""Most worker processes: the process that reads and writes cannot keep more of them busy splitting sentences."""
 
 NEW_CONTAINERS = 1_000_000
-"""New lists, tuples and dicts after which Python looks for cycles among them; its default is some hundreds."""
+"""Number of new lists, tuples and dicts after which the garbage collector runs; Python's default is several hundred."""
 
 
 @contextmanager
 def further_processes() -> Iterator[Executor | None]:
-    """Starts a process for each of `processors`, `MOST_PROCESSES` at most; None for one processor, and outside Linux, where a
-    process with threads does not survive a fork. To be entered before large data are read: forks copy what changes.
+    """Starts a worker process for each of `processors`, `MOST_PROCESSES` at most, and yields their pool.
+
+    Yields None for a single processor, and outside Linux, where a process with threads does not survive a fork. Enter
+    it before reading large data, because forks copy the memory that changes.
     """
     count = min(processors(), MOST_PROCESSES)
     if count < 2 or sys.platform != "linux":
@@ -38,9 +40,9 @@ def further_processes() -> Iterator[Executor | None]:
 
 
 def _follow_starter() -> None:
-    """Yields the processor to the process that started this one, leaves Ctrl-C to it, and ends with it, even if it is killed."""
+    """Gives way to the process that started this one, leaves Ctrl-C to it, and ends with it, even if it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(10)  # the starter's work is what all wait for
+    os.nice(10)  # everything waits for the starter's work
     starter = multiprocessing.parent_process()
 
     def wait() -> None:
@@ -53,7 +55,7 @@ def _follow_starter() -> None:
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Lets Python look for cycles rarely: with many small objects, as of rows, it takes up to a third of `split`'s time."""
+    """Makes garbage collection rare: with many small objects, as in rows, it takes up to a third of `split`'s time."""
     thresholds = gc.get_threshold()
     gc.set_threshold(NEW_CONTAINERS, *thresholds[1:])
     try:

@@ -26,7 +26,7 @@ Row = tuple[str, tuple[str, ...]]
 
 
 def query_table(rows: Iterable[Row]) -> pa.Table:
-    """Returns the queries of some passages in the columns of their file."""
+    """Returns the queries of some passages as a table with the columns of their file."""
     ids, queries = zip(*rows, strict=True)
     return pa.table([list(ids), [list(each) for each in queries]], schema=SCHEMA)
 
@@ -41,9 +41,9 @@ def write_by_parts(
     target: Path,
     schema: pa.Schema = SCHEMA,
 ) -> int:
-    """Writes the table that `make` returns of each of `parts`, one row group each, into `target`; returns its rows.
+    """Writes the tables that `make` returns for `parts` into `target`, one row group each; returns the number of rows.
 
-    A run that was killed makes only the parts that are in no checkpoint.
+    After a run that was killed, only the parts that no checkpoint holds are made.
     """
     latest = context.checkpoints.latest() if context.checkpoints is not None else None
     with tempfile.TemporaryDirectory(prefix="parts-") as folder:
@@ -89,7 +89,7 @@ def with_queries(passages: Iterable[Passage], folder: Path) -> Iterator[tuple[Pa
 
 
 def gather_queries(context: StepContext) -> None:
-    """Step: gathers the queries of all shards (`parts`) in `queries`, each in a file with the name of the shard of passages."""
+    """Step: gathers the queries of all shards (`parts`) in `queries`, one file each, named as the shard of passages."""
     shards = context.list_input("parts")
     for index, shard in enumerate(shards):
         shutil.copyfile(shard.path / FILE, context.output("queries") / shard_file(shard_name(index)))

@@ -1,4 +1,4 @@
-"""The selection and the checks of questions. `split` ends at the first problem, `inspect` counts all: `report` decides."""
+"""Selects and checks the questions. `report` decides what a problem does: `split` stops at it, `inspect` counts it."""
 
 import re
 from collections import defaultdict
@@ -25,7 +25,7 @@ IN_BOTH = "questions in both train and dev: both keep them; remove them from one
 """Kinds of remarks."""
 
 BY_CHANCE = 0.01
-"""Share of questions whose answers may hold `SEPARATORS` and no list."""
+"""Share of questions whose answers may contain `SEPARATORS` without being lists."""
 
 
 class Selection(NamedTuple):
@@ -98,8 +98,10 @@ def _check_shards(settings: Config, passages: Collection[str], report: Report) -
 def _with_gold(
     questions: Sequence[Question], use: Use, settings: Config, scan: CorpusScan, report: Report
 ) -> list[Question]:
-    """Returns the questions that have not lost their gold passages, or name none. Reports when too many have, and answers that
-    are in no gold passage: they may be lists that were taken for one answer.
+    """Returns the questions that name no gold passages or have not lost theirs, without unknown positives.
+
+    Reports a training source that names no gold passages, too many lost ones, and answers that gold passages do not
+    hold, or only in part: these may be lists that were taken for one answer.
     """
     with_gold = [q for q in questions if q.positive_ids]
     if use == "train" and questions and not with_gold:
@@ -173,8 +175,11 @@ def one_per_passage(questions: Sequence[Question], seed: int) -> list[Question]:
 
 
 def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
-    """Returns training and dev questions, these about a `share` of the first positive passages, drawn by `seed`: at least one
-    passage, and none where there is only one. What a dev question asks is in no training question."""
+    """Returns training and dev questions, the latter being all those about a `share` of the first positive passages.
+
+    The passages are drawn by `seed`: at least one, but none if there is only one. No training question asks what a dev
+    question asks.
+    """
     passages = sorted({q.positive_ids[0] for q in questions}, key=lambda id_: seeded_hash(seed, id_))
     dev_count = min(max(1, round(share * len(passages))), max(0, len(passages) - 1))
     train = set(passages[dev_count:])
@@ -203,7 +208,7 @@ def with_shared_positives(questions: Sequence[Question], report: Report) -> list
 def with_known_positives(
     questions: Iterable[Question], known: Collection[str], report: Report
 ) -> list[Question]:
-    """Returns the questions that name no positive, or at least one in `known`, without unknown positives."""
+    """Returns the questions without their unknown positives; those whose positives are all unknown are left out."""
     kept: list[Question] = []
     for q in questions:
         unknown = [id_ for id_ in q.positive_ids if id_ not in known]

@@ -76,7 +76,7 @@ def relevance(grades: Mapping[str, int]) -> tuple[int, ...] | None:
 
 
 def question_table(questions: Iterable[Question]) -> pa.Table:
-    """Returns the questions in the columns of their file."""
+    """Returns the questions as a table with the columns of their file."""
     questions = list(questions)
     table = pa.table([[getattr(q, name) for q in questions] for name in SCHEMA.names], schema=SCHEMA)
     if any(q.negative_ids for q in questions):

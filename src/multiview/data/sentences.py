@@ -20,7 +20,7 @@ ENDS = pa.list_(pa.int32())
 """Type of the column `sentence_ends` in shards."""
 
 PIECE_CHARACTERS = 100_000
-"""Code points of a text that are split at a time."""
+"""Code points of a long text that are split into sentences at a time."""
 
 # fmt: off
 PUNKT = frozenset({
@@ -33,7 +33,7 @@ PUNKT = frozenset({
 
 @lru_cache
 def tokenizer(language: str = "english") -> PunktTokenizer | SentenceRules:
-    """NLTK's tokenizer, or our rules for Chinese, Japanese and Korean. Raises InputError where its data are missing."""
+    """Returns NLTK's tokenizer, or our rules for Chinese, Japanese, Korean. Raises InputError without NLTK's data."""
     if language in LANGUAGES:
         return SentenceRules()
     from nltk.tokenize.punkt import PunktTokenizer  # late: NLTK takes seconds to import
@@ -70,7 +70,7 @@ def iterate_sentence_ends(texts: Iterable[str], language: str = "english") -> It
 
 
 def _sentence_starts(splitter: PunktTokenizer | SentenceRules, text: str) -> Iterator[int]:
-    """Yields where the sentences of a text begin. A long one is split piecewise: NLTK gives up a text after five seconds."""
+    """Yields where a text's sentences begin. A long text is split in pieces: NLTK gives up after five seconds."""
     begin = 0
     while begin < len(text):
         stop = begin + PIECE_CHARACTERS
@@ -86,7 +86,7 @@ def _sentence_starts(splitter: PunktTokenizer | SentenceRules, text: str) -> Ite
 def begin_sentence_ends(
     texts: Sequence[str], language: str, pool: Executor | None = None
 ) -> Callable[[], pa.Array]:
-    """Begins to split texts in the processes of `pool`, if any. Returns a function that waits for their sentence ends."""
+    """Starts splitting texts in `pool`, if any. Returns a function that waits for, or finds, their sentence ends."""
     if pool is None:
         return partial(_ends_of, texts, language)
     return pool.submit(_ends_of, texts, language).result

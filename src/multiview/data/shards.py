@@ -1,6 +1,6 @@
-"""The way of checked passages into shards: their computed columns, the disk where they wait, shard sizes, row groups."""
+"""Writes checked passages as shards: their computed columns, the files where they wait, shard sizes, row groups."""
 
-# pyarrow.compute fills itself with functions when imported, which pyright cannot see.
+# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
 # pyright: reportAttributeAccessIssue=false
 
 from collections import deque
@@ -18,10 +18,10 @@ from multiview.errors import InputError
 from multiview.steps.path import shard_file, shard_name
 
 MOST_COUNTED = 2048
-"""The most code points of a passage that count for its shard: what follows them few encoders read."""
+"""Most code points of a passage that count towards the size of its shard: few encoders read further."""
 
 AHEAD = 16
-"""Tables whose sentences are split, by other processes, ahead of the one that is stored."""
+"""Number of tables whose sentences other processes split ahead of the one being stored."""
 
 Begin = Callable[[Sequence[str]], Callable[[], pa.Array]]
 """Function that begins to split texts, and returns one that waits for their sentence ends (`begin_sentence_ends`)."""
@@ -36,8 +36,9 @@ def counted_lengths(passages: pa.Table) -> np.ndarray:
 
 
 def shard_sizes(lengths: np.ndarray, shards: int) -> list[int]:
-    """Returns the number of passages of each of `shards` contiguous shards of about equal length, which take equal time to
-    encode; none is empty. `lengths` [p] has one per passage, at least as many as shards.
+    """Returns the sizes of `shards` contiguous, non-empty shards that are about equally long, to encode in equal time.
+
+    `lengths` [p] holds the length of each passage; there must be at least as many passages as shards.
 
     >>> shard_sizes(np.array([30, 10, 10, 10]), 2), shard_sizes(np.array([1, 1, 98]), 3)
     ([1, 3], [1, 1, 1])
@@ -58,7 +59,7 @@ def write_shards(
 ) -> int:
     """Writes the passages of `tables`, with all columns, as shards of `sizes` passages; returns their number of sentences.
 
-    Row groups have a fixed number of rows, whatever the sizes of the tables: the bytes of a Parquet file depend on them.
+    Row groups have a fixed number of rows, whatever the tables' sizes, because they decide a Parquet file's bytes.
     """
     rows, written, sentences = Rows(tables), 0, 0
     for shard, size in enumerate(sizes):
@@ -91,7 +92,7 @@ class Rows:
 
 
 class PassageCache:
-    """Tables of passages with their sentences and hashes, each in a file of `folder`. So the user's files are read once."""
+    """Tables of passages with sentence ends and hashes, each in a file of `folder`: the user's files are read once."""
 
     def __init__(self, folder: Path, begin: Begin, named: set[str] | None) -> None:
         """`named` are the ids of passages and articles that may be wanted; None for all."""
@@ -101,7 +102,7 @@ class PassageCache:
         self._files: list[Path] = []
 
     def add(self, table: pa.Table) -> None:
-        """Begins to split the sentences of a table's passages, and stores an earlier table."""
+        """Starts splitting the sentences of a table's passages; stores the earliest table if more than `AHEAD` wait."""
         if self._named is not None:
             names = [name for name in ("id", ARTICLE_COLUMNS[0]) if name in table.column_names]
             rows = zip(*(table.column(name).to_pylist() for name in names), strict=True)
@@ -127,7 +128,7 @@ class PassageCache:
                 yield pa.table([_as_type(table, field) for field in schema], schema=schema)
 
     def _store(self) -> None:
-        """Stores the table begun first as a stream of its own: a column's type may differ from table to table."""
+        """Stores the earliest table in a file of its own, since a column's type may differ from table to table."""
         table, hashes, sentence_ends = self._begun.popleft()
         table = table.append_column(SCHEMA.field("sentence_ends"), sentence_ends())
         table = table.append_column(SCHEMA.field("content_hash"), pa.array(hashes, pa.string()))
@@ -137,7 +138,7 @@ class PassageCache:
 
 
 def _as_type(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
-    """Returns a column as its type over all tables; null where the table lacks it."""
+    """Returns a column in the type that it has over all tables; nulls if the table lacks it."""
     if field.name not in table.column_names:
         return pa.nulls(table.num_rows, field.type)
     return table.column(field.name).cast(field.type)

@@ -34,17 +34,18 @@ COUNTED = {
     "unknown_positives": question_selection.UNKNOWN_POSITIVES,
     "unknown_judged_questions": UNKNOWN_JUDGED,
 }
-"""Facts of the step, and the kinds of remarks that they count."""
+"""Fact of the step to the kind of remark that it counts."""
 
 
 def split(context: StepContext) -> None:
     """Step: read, check and cut the corpus and the questions (`settings.corpus`, `settings.questions`).
 
-    Input `known`, which a refresh alone has: the corpus that this one supersedes.
-    Outputs: the shards of `passages`; `train_questions` and `dev_questions`, each a `questions.parquet`; and, of a
-    refresh, `lost_questions`, the questions for evaluation that were left out with their gold passages.
-    Passages wait on disk until all are checked, so nothing is written when something is wrong; ids and questions stay in
-    memory. Raises InputError that names the file, row or setting.
+    Input `known`, only in a refresh: the corpus that this one supersedes.
+    Outputs: the shards of `passages`; `train_questions` and `dev_questions`, each a `questions.parquet`; and, only in a
+    refresh, `lost_questions`: the evaluation questions left out because their gold passages, or the answers in them,
+    are gone.
+    Passages wait on disk until all are checked, so that nothing is written if something is wrong; ids and questions
+    stay in memory. Raises InputError that names the file, row or setting.
     """
     settings = context.settings
     check_sources(settings)
@@ -99,7 +100,7 @@ def sources_fingerprint(settings: Config) -> JsonObject:
 
 
 def check_sources(settings: Config) -> None:
-    """Raises InputError unless the settings name questions, or a corpus that some are made from."""
+    """Raises InputError unless the settings name questions, or a corpus to make some from and keep whole."""
     if settings.questions.source or settings.questions.dev_source:
         return
     if settings.questions.origin == "labelled":

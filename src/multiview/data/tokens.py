@@ -1,4 +1,4 @@
-"""Texts as DPR's `has_answer` reads them: tokens after NFD, lower-cased, and the parts of the text that they came from."""
+"""Texts as DPR's `has_answer` reads them: lower-cased tokens of the NFD text, with the spans that they came from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHARACTER = regex.compile(
     rf"(?=[{cjk.LETTERS}])\X|[[\p{{L}}\p{{N}}\p{{M}}]--[{cjk.LETTERS}]]+|[^\p{{Z}}\p{{C}}]",
     FLAGS | regex.VERSION1,
 )
-"""`TOKEN` with each letter of Chinese, Japanese and Korean as a token, as CMRC's, DRCD's and JaQuAD's scores count."""
+"""`TOKEN`, but each Chinese, Japanese or Korean letter is a token, as in the scores of CMRC, DRCD and JaQuAD."""
 SEPARATOR = " "  # in the class Z, so no token holds it
 SIGMA, FINAL_SIGMA = "\u03c3", "\u03c2"
 
@@ -57,7 +57,7 @@ class TokenizedText:
 
     @cached_property
     def normalized(self) -> str:
-        """The text as `normalized` returns it, which shows where an answer cannot be."""
+        """The text as `normalized` returns it, which rules out most answers without tokenising."""
         return normalized(self.text)
 
     @cached_property
@@ -108,13 +108,13 @@ def joined_tokens(text: str, mode: Mode = "string") -> str:
 
 
 def normalized(text: str) -> str:
-    """Returns a text in NFD and lower-cased, in which every token of the text occurs, normalised alike."""
-    # Python lower-cases a capital sigma by the letters around it: every one becomes that of the middle of a word.
+    """Returns a text in NFD and lower case; each of its tokens, normalised in the same way, is a substring of it."""
+    # Python lower-cases a capital sigma by its context, so every final sigma becomes the form within a word.
     return unicodedata.normalize("NFD", text).lower().replace(FINAL_SIGMA, SIGMA)
 
 
 def decompose(text: str) -> tuple[str, Sequence[int]]:
-    """Returns the text in NFD, by the algorithm of Unicode, and per code point of it the index in `text` that it came from."""
+    """Returns the text in NFD (Unicode's algorithm), and per code point of it the index in `text` it came from."""
     if unicodedata.is_normalized("NFD", text):
         return text, range(len(text))
     points = [

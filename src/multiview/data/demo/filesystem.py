@@ -1,4 +1,4 @@
-"""The demo corpus as `demo://train.json` and `demo://dev.json`, generated where it is read; `pyproject.toml` registers it."""
+"""The demo corpus as `demo://train.json` and `demo://dev.json`, generated when read; `pyproject.toml` registers it."""
 
 import hashlib
 from functools import cached_property
