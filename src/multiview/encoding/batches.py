@@ -1,7 +1,7 @@
-"""Batches of fixed shapes, in which a sequence's vectors depend on the sequence alone.
+"""Batches of fixed shapes, so that a sequence's vectors depend on that sequence alone.
 
-The shape of a batch changes the last bits of its vectors, and so does whether any token is padding, without which there
-is no attention mask. So the number of a sequence's tokens decides the shape of its batch, and the last one is filled up.
+The shape of a batch changes the last bits of its vectors, and so does padding, without which there is no attention
+mask. So a sequence's number of tokens alone decides the shape of its batch, and an incomplete batch is filled up.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,12 +18,12 @@ Tag = TypeVar("Tag")
 Member = tuple[TokenSequence, Tag]
 
 MULTIPLE = 16
-"""Sequences are padded to multiples of this many tokens, which suit a GPU's tensor cores, short ones of half as many."""
+"""Sequences are padded to a multiple of this many tokens, to suit a GPU's tensor cores; short ones, of half as many."""
 SHORT = 32
 """Tokens below which a sequence is short, as questions are."""
 CPU_TOKENS, CPU_HALF_TOKENS = 256, 1024
-"""Most tokens of a batch on a CPU, the second with weights in half precision, which it reorders for every batch. Larger
-ones are hardly faster there, and more is filled up where there are few passages."""
+"""Most tokens of a batch on a CPU; the second is for weights in half precision, which a CPU reorders for every batch.
+Larger batches are hardly faster there, and take more filling up when there are few passages."""
 
 
 @dataclass(frozen=True)

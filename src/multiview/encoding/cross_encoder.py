@@ -19,24 +19,24 @@ from multiview.model.layouts import PreTrainedTokenizer, TokenSequence
 PAIR_LENGTH = 512
 """Longest pair in tokens, unless the model allows less; the longer of the two texts is cut first."""
 ROWS = 8
-"""The rows of a batch are a multiple of this: products over fewer rows, as in a classifier's head, depend on a row's place."""
+"""A batch's rows are a multiple of this: in products over fewer, as in a classifier's head, a row's place matters."""
 
 HitPosition = tuple[int, int]
 """(question, column) of a hit among the retrieved passages [q, k]."""
 Tag = tuple[HitPosition, list[int] | None]
-"""A pair's position and segment ids; None for these if the model has no segments."""
+"""A pair's position and its segment ids, which are None if the model has no segments."""
 
 
 class CrossEncoder:
     """A sequence classifier with one logit, the relevance of a passage to a question.
 
-    Batches have the same shapes as the encoder's batches, so that a pair's score depends only on the pair.
+    Pairs are batched as the encoder's sequences are (`Buckets`), so that a pair's score depends only on the pair.
     """
 
     def __init__(self, folder: Path, settings: Encode, name: str, setting: str) -> None:
-        """Loads the checkpoint in `folder`, which error lines call `name`, of `setting`.
+        """Loads the checkpoint in `folder`; error messages call it by its `name` and the `setting` that names it.
 
-        Raises InputError if it is not such a classifier.
+        Raises InputError if it is not such a classifier, or cannot score a pair.
         """
         self.settings, self._called = settings, f"{setting}: {name}"
         self.device = device(settings.device, "encode.device")
@@ -55,7 +55,7 @@ class CrossEncoder:
             _ = list(self.logits([("who?", words, (0, 0))]))
         except InputError:
             raise
-        except Exception as error:  # of any kind: its code was written for other inputs
+        except Exception as error:  # of any kind: the model's code may expect other inputs
             raise InputError(f"{self._called} cannot score a pair: {one_line(error)}") from error
 
     def logits(

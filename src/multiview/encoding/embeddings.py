@@ -39,18 +39,20 @@ QUERIES_FIELD = pa.field("queries", pa.list_(pa.string()))
 Each distinct one has a view, in this order."""
 
 KEPT_FIELD = pa.field("kept", pa.list_(pa.bool_()))
-"""One more column of an index's `passages.parquet` with `index.merge_views`: which of the rows that a passage has in its
-embeddings the index keeps; `offset` and `views` count these alone."""
+"""A further column of an index's `passages.parquet` with `index.merge_views`: which of a passage's rows in the
+embeddings the index keeps. `offset` and `views` count only these."""
 
 ROWS_PER_BLOCK = 4096
-"""Rows that share a digest, which are read to check one of them; also the passages per row group of `rows.parquet`."""
+"""Rows that share a digest, and are all read to check any of them; also passages per row group of `rows.parquet`."""
 
 REBUILD = "delete this artifact's folder and run `encode` again"
 
 
 def encoded_with(index: Record, device: str) -> Encode:
-    """Returns the settings that an index was encoded with, and its questions are, on a `device`: those of its record, without
-    the ones that this version does not have."""
+    """Returns the settings that an index was encoded with, to encode its questions with them on `device`.
+
+    They are those of its record, without the ones that this version does not have.
+    """
     known = {
         name: value for name, value in index.config.get("encode", {}).items() if name in Encode.model_fields
     }
@@ -181,9 +183,9 @@ class Embeddings:
         return QUERIES_FIELD.name in self.table.column_names
 
     def read_block(self, number: int) -> np.ndarray:
-        """Views of block `number` [rows, dim] float16, checked against the block's sha256.
+        """Returns the views of block `number` [rows, dim] float16, checked against the block's sha256.
 
-        Raises InputError when the bytes are not those that were written, or a value is not finite.
+        Raises InputError if the bytes are not those that were written, or a value is not finite.
         """
         start = number * self.rows_per_block
         block = self.views[start : start + self.rows_per_block]
@@ -211,9 +213,9 @@ class Embeddings:
 
 
 def map_views(file: Path, rows: int, dim: int, way_out: str) -> np.ndarray:
-    """Maps a matrix of views into memory [rows, dim] float16, its values unchecked.
+    """Maps a file of views into memory as a matrix [rows, dim] float16; its values are not checked.
 
-    Raises InputError, which ends with `way_out`, where the file is missing or has another size.
+    Raises InputError, which ends with `way_out`, if the file is missing or has another size.
     """
     size, expected = existing(file, way_out).stat().st_size, rows * dim * VIEW_DTYPE.itemsize
     if size != expected:

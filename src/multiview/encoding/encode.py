@@ -107,14 +107,14 @@ class Encoder:
         length: int,
         rows: int,
     ) -> torch.Tensor:
-        """Returns what `encode` returns for a batch of `sequences`, which is filled up to `rows` rows, in float32."""
+        """Returns, in float32, what `encode` returns for a batch of `sequences` that is filled up to `rows` rows."""
         batch = make_batch(sequences, self.model.tokenizer.pad_token_id, max_views, length, rows)
         with arithmetic(self.settings, self.device):
             return encode(to_device(batch, self.device)).float()
 
 
 class Placement(NamedTuple):
-    """The position of the vectors of a sequence in the embeddings."""
+    """Where the vectors of a sequence belong in the embeddings."""
 
     passage: str
     """Id of the passage."""
@@ -155,7 +155,7 @@ def encode_passages(
     writer: EmbeddingsWriter,
     report_done: Callable[[int], None] = lambda done: None,
 ) -> int:
-    """Writes passages with their views, each read with its queries, and reports the number of passages read.
+    """Encodes passages, each read with its queries, and writes their views; reports the number of passages read.
 
     Padding views are written only with `encode.index_padding_views`; returns how many are left out. Raises InputError for
     a vector that float16 cannot hold.
@@ -218,7 +218,7 @@ def weights_type(settings: Encode) -> torch.dtype:
 
 
 def smaller_batches(settings: Encode) -> contextlib.AbstractContextManager[None]:
-    """A context whose error, where a GPU's memory is full, names the setting that bounds a batch."""
+    """Returns a context in which running out of GPU memory raises an error that names the setting to lower."""
     return within_gpu_memory(f"set encode.batch_tokens below {settings.batch_tokens}")
 
 

@@ -1,4 +1,4 @@
-"""Hard negatives from the hits of BM25 (ours, after DPR's maintainers)."""
+"""Hard negatives from the hits of BM25 (ours, with the values of DPR's maintainers)."""
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from multiview.steps.context import StepContext
 
 
 def bm25_negatives(context: StepContext) -> None:
-    """Step: makes negatives from each question's top `bm25.depth` hits, without answer-holding passages and texts of positives.
+    """Step: makes negatives from each question's top `bm25.depth` hits, but those with an answer or a positive's text.
 
     Inputs `passages`, `questions`; output `negatives`, one row per question, in the order of the questions. With
     `questions.hard_negatives=both` the rows of given negatives follow.

@@ -1,5 +1,8 @@
-"""Judgement of pairs by a cross-encoder: of hits, so that unlabelled positives are not trained on as negatives (RocketQA
-3.3), and of what a question trains on, for distillation (`multiview.model.loss.distillation_loss`)."""
+"""A cross-encoder's judgement of pairs of question and passage, to filter negatives and for distillation.
+
+Hits are judged so that unlabelled positives are not trained on as negatives (RocketQA 3.3), and a question's positives
+and negatives for `multiview.model.loss.distillation_loss`.
+"""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,8 +43,8 @@ def logits(
 ) -> np.ndarray:
     """Returns the logit [q, k] float64 that `mining.cross_encoder` gives each wanted hit; 0 elsewhere.
 
-    `passage_rows` [q, k] and `ids` are as in `hits_by_passage`. Memory has the texts of open batches alone. Raises
-    InputError for a model that is no cross-encoder, or whose logits are not finite.
+    `passage_rows` [q, k] and `ids` are as in `hits_by_passage`. Memory holds only the texts of open batches. Raises
+    InputError for a model that is not a cross-encoder, or whose logits are not finite.
     """
     result, total = np.zeros(passage_rows.shape), int(wanted.sum())
     if not total:
@@ -69,8 +72,8 @@ def logits(
 def teach(context: StepContext) -> None:
     """Step: scores each training question's positives and hard negatives with `mining.cross_encoder`.
 
-    Inputs `passages`, `questions` and `hard_negatives`. Output `negatives`: the same negatives, and the logits of every
-    passage that the corpus holds. Positives that mining found are scored too.
+    Inputs `passages`, `questions` and `hard_negatives`. Output `negatives`: the same negatives, and the logits of all
+    of these passages that the corpus holds. Positives that mining found are scored too.
     """
     corpus, folder = context.input("passages").path, context.input("hard_negatives").path
     questions = read_questions(context.input("questions").path)
@@ -95,8 +98,10 @@ def teach(context: StepContext) -> None:
 def teacher_accuracy(
     positives: Sequence[Sequence[str]], lists: Sequence[Sequence[str]], logits: np.ndarray
 ) -> float | None:
-    """Returns the share of questions whose first positive has a higher logit than all passages but `positives`, those that
-    mining found too, of questions with both; None where there are none."""
+    """Returns the share of questions whose first positive has a higher logit than every passage that is no positive.
+
+    `positives` include those that mining found. Only questions with passages of both kinds count; None without any.
+    """
     right = []
     for known, ids, row in zip(positives, lists, logits, strict=True):
         others = [row[column] for column, id_ in enumerate(ids) if id_ not in known]
@@ -114,7 +119,7 @@ def write_teacher(
 
 
 class Logits(Mapping[str, dict[str, float]]):
-    """The logit of each passage by question. Memory has them as Arrow does, with the passages' ids."""
+    """The logit of each passage by question, held in memory as an Arrow table with the passages' ids."""
 
     def __init__(self, table: pa.Table) -> None:
         """`table` has the columns of `SCHEMA`."""

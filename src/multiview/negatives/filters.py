@@ -17,11 +17,11 @@ from multiview.data.tokens import Mode
 def hits_by_passage(
     passage_rows: np.ndarray, wanted: np.ndarray, ids: pa.Array, corpus: PassageLookup, columns: Sequence[str]
 ) -> Iterator[tuple[pa.Table, np.ndarray, np.ndarray, np.ndarray]]:
-    """Yields tables of the passages that have a wanted hit, and the hits: passage in the table, question, column [n].
+    """Yields tables of the passages that have a wanted hit, each with its hits: row in the table, question, column [n].
 
-    `passage_rows` [q, k] are rows of `ids`, -1 for padding; `wanted` [q, k] bool. The passages are read once, in the
-    order of `corpus`, with the given columns, and one table of them is in memory at a time. Hits are
-    in the order of a table's passages. Raises InputError for a passage that the corpus lacks.
+    `passage_rows` [q, k] are rows of `ids`, -1 for padding; `wanted` [q, k] bool. Each passage is read once, in the
+    order of `corpus`, with the given columns, and one table is in memory at a time. Hits come in the order of their
+    table's passages. Raises InputError for a passage that the corpus lacks.
     """
     flat = np.flatnonzero(wanted & (passage_rows >= 0))
     rows = passage_rows.ravel()[flat]
@@ -29,7 +29,7 @@ def hits_by_passage(
     rows, flat = rows[order], flat[order]
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     counts = np.diff(starts, append=len(rows))
-    questions = flat // max(1, passage_rows.shape[1])  # `np.divmod` divides one by one
+    questions = flat // max(1, passage_rows.shape[1])  # `np.divmod` is slower: it divides one by one
     places = flat - questions * max(1, passage_rows.shape[1])
     for found, table in corpus.tables(ids.take(int64_array(rows[starts])), columns):
         hits = rows_in(starts[found], counts[found])
@@ -37,7 +37,7 @@ def hits_by_passage(
 
 
 class AnswerHits:
-    """Whether passages hold an answer of a question."""
+    """Finds the hits that hold an answer to their question."""
 
     def __init__(
         self, questions: Sequence[Question], ids: pa.Array, corpus: PassageLookup, matching: Mode
@@ -47,8 +47,11 @@ class AnswerHits:
         self._ids, self._corpus = ids, corpus
 
     def holds(self, passage_rows: np.ndarray) -> np.ndarray:
-        """Whether passages [q, k], -1 for none, hold an answer of their question [q, k] bool; each is matched once."""
-        # A pair of question and passage as one number: question · passages + passage.
+        """Returns whether passages [q, k], -1 for none, hold an answer to their question [q, k] bool.
+
+        Each pair of question and passage is matched once.
+        """
+        # Each pair of question and passage as one number: question · number of passages + passage.
         starts = len(self._ids) * np.arange(len(passage_rows))[:, None]
         pairs = np.where(passage_rows >= 0, passage_rows + starts, -1)
         asked = np.sort(pairs, axis=None)  # `np.unique` takes much longer
@@ -68,12 +71,12 @@ class Positives:
     def __init__(
         self, ids: pa.Array, questions: Sequence[Question], equal: Mapping[str, str] | None = None
     ) -> None:
-        """Finds the questions' positives among the `ids` of a corpus, in which passages may be `equal` (`equal_texts`)."""
+        """Finds the questions' positives among the `ids` of a corpus; `equal` is what `equal_texts` returns for it."""
         named = pa.array([id_ for question in questions for id_ in question.positive_ids], pa.string())
         rows = _rows(named, ids)
         asked = np.repeat(np.arange(len(questions)), [len(question.positive_ids) for question in questions])
         self.rows, self.questions, self._asked = rows[rows >= 0], asked[rows >= 0], len(questions)
-        self._texts = np.append(np.arange(len(ids)), -1)  # numbers of texts, by row; of none -1
+        self._texts = np.append(np.arange(len(ids)), -1)  # by row, the number of its text; -1 for row -1
         if equal:
             of = _rows(pa.array(list(equal), pa.string()), ids)
             text = len(ids) + np.unique(list(equal.values()), return_inverse=True)[1]
@@ -81,13 +84,13 @@ class Positives:
 
     @property
     def first(self) -> np.ndarray:
-        """The row of each question's first one [q] int64, -1 for a question without any."""
+        """The row of each question's first positive [q] int64, -1 for a question without any."""
         first = np.full(self._asked, -1)
         first[self.questions[::-1]] = self.rows[::-1]
         return first
 
     def hits(self, passage_rows: np.ndarray) -> np.ndarray:
-        """Returns which retrieved passages [q, k] have the text of a positive of their question [q, k] bool; -1 is none."""
+        """Returns whether hits [q, k], -1 for none, have the text of a positive of their question [q, k] bool."""
         hits = np.zeros(passage_rows.shape, dtype=bool)
         texts = self._texts[passage_rows]
         numbers = np.arange(len(self.rows)) - np.searchsorted(self.questions, self.questions)
@@ -98,7 +101,7 @@ class Positives:
 
 
 def _rows(named: pa.Array, ids: pa.Array) -> np.ndarray:
-    """The row [n] int64 of each named passage among `ids`, -1 where it is none of them."""
+    """Returns the row [n] int64 of each named passage among `ids`, -1 if it is not among them."""
     found = pc.call_function("index_in", [named], pc.SetLookupOptions(ids))
     return pc.fill_null(found, -1).to_numpy().astype(np.int64)
 
@@ -109,7 +112,8 @@ def above_margin(
     """Returns whether each hit scores too close to its question's positive to be a negative [q, k] bool.
 
     `scores` [q, k] are the scores of the hits, `positive_scores` [q] = s+. A hit must score at most s+ - margin and at
-    most s+ - relative_margin * |s+|, since a share of a negative s+ would be above it. No hit is above s+ = -inf.
+    most s+ - relative_margin * |s+|; the share is of |s+| because subtracting one of a negative s+ would raise the
+    limit. With s+ = -inf no hit is too close.
     """
     positive = positive_scores.astype(np.float64)
     known = np.isfinite(positive)

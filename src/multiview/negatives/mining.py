@@ -107,7 +107,7 @@ def mine_hits(
     settings: Config,
     events: Events,
 ) -> MiningResult:
-    """Returns the hits of `queries` [q, dim], those that the filters leave (the range applies first), and the sampled
+    """Returns the hits of `queries` [q, dim], what the filters leave of them (the range applies first), and the sampled
     negatives."""
     mining: Mining = settings.mining
     top = index.search(queries, mining.depth, lambda done: events.progress(done, len(queries), "searches"))
@@ -153,8 +153,8 @@ def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Seque
 def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: int) -> np.ndarray:
     """Returns a sample of `number` of each question's kept passages [q, k] bool; all of them where there are fewer.
 
-    Each rank of a question has a number, by `seed` and qid, and the kept hits with the least ones are the sample. So a
-    further filter changes only the negatives that it leaves out.
+    Each rank of a question has a pseudo-random number, by `seed` and qid, and the kept hits with the smallest ones are
+    the sample. So a further filter replaces only the negatives that it leaves out.
     """
     sampled = np.zeros_like(kept)
     for question, qid in enumerate(qids):
@@ -166,8 +166,8 @@ def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: i
 
 
 def report(mined: MiningResult, qids: Sequence[str]) -> pa.Table:
-    """Returns one row per question: its numbers of hits, excluded per reason, left, sampled (`drawn`) and made positive, and
-    s+, null without a margin or a positive in the index."""
+    """Returns one row per question: how many hits it has, how many are excluded per reason, left, sampled (`drawn`) and
+    made positives; and s+, null without a margin or a positive in the index."""
     counts = {
         "hits": (mined.top.passages >= 0).sum(axis=1),
         **{f"excluded_{reason}": hits for reason, hits in mined.filtered.excluded.items()},

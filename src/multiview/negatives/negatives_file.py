@@ -71,7 +71,10 @@ def write_negatives(folder: Path, table: pa.Table) -> None:
 
 
 def read_table(folder: Path, dictionaries: list[str] | None = None) -> pa.Table:
-    """Returns the rows as written, the columns `dictionaries` encoded so. Raises InputError when the folder holds none."""
+    """Returns the rows as written, with the columns `dictionaries` dictionary-encoded.
+
+    Raises InputError if the folder has no such file, or the file lacks columns.
+    """
     path = folder / NEGATIVES_FILE
     if not path.is_file():
         raise InputError(
@@ -88,7 +91,7 @@ def read_table(folder: Path, dictionaries: list[str] | None = None) -> pa.Table:
 class HardNegatives(Mapping[str, dict[str, list[str]]]):
     """A `Pool` of the rows of a negatives artifact, the sources in file order; `read_negatives` returns one.
 
-    Memory has 4 bytes per negative, and the id of each passage once per row group.
+    Memory holds 4 bytes per negative, and the id of each passage once per row group.
     """
 
     def __init__(
@@ -123,9 +126,9 @@ def read_negatives(
     positives: Mapping[str, Collection[str]] | None = None,
     equal: Mapping[str, str] | None = None,
 ) -> HardNegatives:
-    """Returns the hard negatives of each question by source, without its `positives` and passages `equal` to one (`equal_texts`).
+    """Returns each question's hard negatives by source, without its `positives` and passages `equal` to them.
 
-    A passage may be a negative of several sources.
+    `equal` is what `equal_texts` returns. A passage may be a negative of several sources.
 
     >>> rows = {"qid": ["q0", "q0"], "source": ["bm25", "mined"], "negative_ids": [["p1", "p2"], ["p2", "p3"]]}
     >>> write_negatives(folder, pa.table(rows | {"scores": [[9.0, 8.0], [7.0, 6.0]]}, schema=SCHEMA))
@@ -155,8 +158,10 @@ def given_negatives(context: StepContext) -> None:
 
 
 def given_table(questions: Sequence[Question], events: Events) -> pa.Table:
-    """Returns the given negatives in the order of the data, without positives but with those that hold an answer, which
-    whoever chose them has judged, and reports how many there are. Their scores are null."""
+    """Returns the given negatives, with null scores, in the order of the data, and reports how many there are.
+
+    Positives are left out. Negatives that hold an answer are not: whoever chose them has judged them.
+    """
     negatives = [
         [id_ for id_ in question.negative_ids if id_ not in question.positive_ids] for question in questions
     ]
