@@ -1,4 +1,4 @@
-"""The steps `champion` and `champion-now`: what a refresh starts from, and the champion after it; and the challenger.
+"""The steps `champion` and `champion-now`, which forward the champion that a refresh finds, and the one after it.
 
 Where a store has no champion yet, a refresh starts from an empty index over an empty corpus.
 """
@@ -38,8 +38,9 @@ Artifacts = dict[str, Artifact]
 def champion(context: StepContext) -> None:
     """Step: forward the champion's index and passages, and the model to encode with: `refresh.model`, else the champion's.
 
-    Writes `champion.json`, null where the store has no champion; an empty index and corpus are forwarded then. Raises
-    InputError where an artifact of the champion is gone, there is no model, or it has another architecture.
+    Writes `champion.json`, null if the store has no champion; an empty index and corpus are forwarded then. Raises
+    InputError if an artifact of the champion is gone, if there is no model, or if its architecture or prompts are not
+    those that the settings name.
     """
     now = current(context.store)
     forwarded = _forwarded(context.store, now, context.settings)
@@ -52,8 +53,10 @@ def champion(context: StepContext) -> None:
 
 
 def champion_now(context: StepContext) -> None:
-    """Step: forward the index and passages of the champion that `promotion` names, also after a refused refresh, so that
-    later steps reuse their outputs; empty ones without a champion. Raises InputError where one is gone."""
+    """Step: forward the index and passages of the champion that `promotion` names; empty ones without a champion.
+
+    A refused refresh forwards them too, so that later steps reuse their outputs. Raises InputError if one is gone.
+    """
     outcome = json.loads((context.input(names.PROMOTION).path / names.PROMOTION_FILE).read_bytes())
     now = outcome["champion"] and Champion.model_validate(outcome["champion"])
     held = (
@@ -71,7 +74,7 @@ def _model_of(index: str) -> Artifact:
 
 
 def _forward(artifacts: Artifacts, folder: Path) -> None:
-    """Names the artifacts that a step forwards, in its output `folder`."""
+    """Writes references to the artifacts that a step forwards into its output `folder`."""
     references = {name: artifact.reference.model_dump(mode="json") for name, artifact in artifacts.items()}
     (folder / FORWARDED_FILE).write_text(json.dumps(references, indent=1) + "\n")
 
@@ -110,7 +113,7 @@ def read_champion_found(folder: Path) -> Champion | None:
 
 
 def challenger_of(store: Store, champion: Champion) -> Reference | None:
-    """Returns the index that was refused last against `champion`; None where none was."""
+    """Returns the index that a gate last refused in favour of `champion`; None if there is none."""
     found: list[tuple[float, Reference]] = []
     for run in store.folders(names.RUNS):
         state = read_state(store, run, "promote")
@@ -127,12 +130,12 @@ def challenger_of(store: Store, champion: Champion) -> Reference | None:
 
 def empty_artifacts(store: Store, model: Artifact) -> Artifacts:
     """Returns an empty index, its empty corpus, and the model that encodes its questions, by kind of artifact."""
-    # The length of the model's vectors stands in its settings if it has dense layers, else in its encoder's.
+    # The length of the model's vectors is in its settings if it has dense layers, else in its encoder's configuration.
     settings = load_settings(stage(*model, SETTINGS_FILE).path)
     file = next(file.path for file in model.record.files if file.path.endswith("/config.json"))
     config = stage(*model, file).path / file
     dim = settings.dense[-1].width if settings.dense else json.loads(config.read_text()).get("hidden_size")
-    if dim is None:  # under another name, which transformers knows
+    if dim is None:  # transformers knows the other names of `hidden_size`
         from transformers import AutoConfig
 
         dim = AutoConfig.from_pretrained(config).hidden_size

@@ -1,6 +1,6 @@
 """The changes of a corpus since an index was built: which passages must be encoded, and which the index holds."""
 
-# pyarrow.compute fills itself with functions when imported, which pyright cannot see.
+# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
 # pyright: reportAttributeAccessIssue=false
 
 import shutil
@@ -59,7 +59,7 @@ def find_changes(context: StepContext) -> None:
     pq.write_table(pa.table([old_rows], schema=SCHEMA), folder / CHANGES_FILE, compression="zstd")
     shards = context.settings.corpus.shards
     if len(changed) == len(old_rows) and len(files) == shards:
-        for number, file in enumerate(files):  # not even another version of Parquet's writer changes a byte
+        for number, file in enumerate(files):  # another version of Parquet's writer might change bytes
             shutil.copyfile(file, folder / shard_file(shard_name(number)))
     else:
         tables = (table for _, table in PassageRows(files).tables(changed))
@@ -81,8 +81,8 @@ def find_changes(context: StepContext) -> None:
 
 
 def match(passages: pa.Table, known: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the row of each of `passages` in `known` by its id, -1 where it is new [p] int64, and whether its content
-    is the same [p] bool. Both tables have the columns `KNOWN_BY`."""
+    """Returns, for each of `passages`, its row in `known` by id [p] int64, -1 if it is new, and whether its content is
+    the same [p] bool. Both tables have the columns `KNOWN_BY`."""
     rows = pc.index_in(passages["id"], value_set=known["id"])
     same = pc.equal(passages["content_hash"], known["content_hash"].take(rows))
     return pc.fill_null(rows, -1).to_numpy().astype(np.int64), pc.fill_null(same, False).to_numpy()
@@ -118,18 +118,18 @@ def _why_full(known: pa.Table, index: Artifact, context: StepContext) -> str:
 
 
 def versions_fingerprint(settings: Config) -> JsonObject:
-    """Returns the versions of the steps whose outputs are kept or not by `find_changes`."""
+    """Returns the versions of the steps whose outputs `find_changes` may keep."""
     return {"versions": {name: STEPS[name].version for name in MADE_BY}}
 
 
 def _of_another_version(artifact: Artifact) -> bool:
-    """Whether another version of the step made the artifact than would make it now."""
+    """Whether the artifact was made by another version of its step than the current one."""
     made_by = STEPS.get(artifact.record.step)
     return made_by is not None and made_by.version != artifact.record.step_version
 
 
 def _queries_record(index: Artifact) -> Record | None:
-    """The record of the queries that an index's passages were read with; None where no record names them."""
+    """Returns the record of the queries that an index's passages were read with; None if no record names them."""
     artifact: Artifact | None = index
     for name in ("embeddings", names.QUERIES, "parts"):
         artifact = artifact and artifact.remembered_input(name)
@@ -137,7 +137,7 @@ def _queries_record(index: Artifact) -> Record | None:
 
 
 def _sentences(passages: Artifact | None) -> tuple[object, ...] | None:
-    """What decides where a corpus's sentences end, and with it the views: the language, and the versions that split."""
+    """Returns what decides where sentences end, and so the views: the language, and the versions of step and NLTK."""
     record = passages and passages.record
     return record and (
         record.config.get("corpus", {}).get("language"),

@@ -1,4 +1,4 @@
-"""How old the champion's corpus is, and how the last refreshes ended, as the states of the store's runs tell."""
+"""How old the champion's corpus is and how the last refreshes ended, according to the states of the store's runs."""
 
 import time
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Freshness:
     """How fresh a champion's corpus is; times are in seconds since 1970."""
 
     read: float
-    """When the sources were last read, whether the corpus was made from them then or found already made."""
+    """When the sources were last read, no matter whether the corpus was made then or found to exist already."""
     ended: dict[str, float]
     """When a refresh ended last, by outcome: promoted, refused, failed, or kept (there was nothing to change)."""
     oldest: float | None = None
@@ -35,7 +35,7 @@ class Freshness:
 
     @property
     def notice(self) -> str:
-        """Says that the corpus is too old; empty where it is not."""
+        """A line that says that the corpus is too old; empty if it is not."""
         if self.oldest is None or self.age <= self.oldest * 3600:
             return ""
         return f"the corpus is older than refresh.oldest={self.oldest:g} hours: {self}"
@@ -72,7 +72,7 @@ def freshness(store: Store, champion: Champion) -> Freshness:
 def _told(
     store: Store, name: str, written: tuple[float, int]
 ) -> tuple[Run | None, StepState | None, str, float]:
-    """A run, how it read the corpus, and its outcome and when, if any; read again once a state was `written`."""
+    """Returns a run, its finished `split`, its outcome and when it ended; cached until a state is `written` again."""
     run, split = find_run(store, name), read_state(store, name, "split")
     split, promote = split if split and split.finished else None, read_state(store, name, "promote")
     if promote and promote.finished:

@@ -15,7 +15,7 @@ from multiview.evaluation.significance import CONFIDENCE, bootstrap_intervals
 Decision = Literal["promote", "refuse", "keep"]
 
 SIZES = re.compile(r"large_|(?<=\w)_view\b|\bu(?=int)|(?<=int)\d+|(?<=timestamp\[)[mnu]?s")
-"""What a column's type says of how its values are stored, and not of what they are."""
+"""The parts of a column's type that say how its values are stored, not what they are."""
 NOT_MEASURED = (
     "was not measured: accuracy needs dev questions with answers, the other metrics gold passages; see also "
     "evaluation.at and evaluation.depth"
@@ -29,7 +29,7 @@ class Measurements:
     """The measurements of an index that answers the dev questions."""
 
     digests: tuple[str, ...]
-    """Digests of the index, its model and its corpus: where all are equal, the answers are equal in every column."""
+    """Digests of the index, its model and its corpus: if all are equal, so are the answers, in every column."""
     passages: int
     bytes: int
     seconds_per_question: float
@@ -38,9 +38,9 @@ class Measurements:
     ranks: np.ndarray
     """Rank of the first right passage per question [q] float64; inf where none was found."""
     columns: Mapping[str, str] | None = None
-    """The user's further columns of the passages, with their types; none where an older version wrote them."""
+    """The user's further columns of the passages, with their types; None if an older version wrote the passages."""
     ranking: str = "dense"
-    """How the index ranks, as `hybrid, reranked`."""
+    """How the index ranks, such as `hybrid, reranked`."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def _sizes(policy: Gate, champion: Measurements | None, challenger: Measurements
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str] | None) -> list[str]:
-    """Returns a line for each column that is gone or of another kind of value, on which conditions of clients fail."""
+    """Returns a line for each column that is gone or holds another kind of value: clients' conditions on it fail."""
     if after is None:
         return []
     return [

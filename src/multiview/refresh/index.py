@@ -35,9 +35,9 @@ from multiview.steps.context import StepContext
 RETRAIN_ADDED = 0.3
 """Share of views added since an index's training above which it is trained again."""
 RETRAIN_ERROR = 2.0
-"""How many times the squared error of earlier views that of added ones may be, beyond chance."""
+"""Ratio of added views' squared error to earlier views' above which, beyond chance, an index is trained again."""
 SAMPLED = 4096
-"""Most views whose error is measured, among the added ones and again among the others."""
+"""Most views whose error is measured, both of the added ones and of the others."""
 
 
 def refresh_index(context: StepContext, with_search: bool = False) -> None:
@@ -73,7 +73,7 @@ def refresh_index_with_search(context: StepContext) -> None:
 
 
 def _terms(old: OldIndex | None, old_rows: np.ndarray, context: StepContext) -> Terms:
-    """Returns the new corpus's terms of BM25: of passages that the old index has, those which it holds."""
+    """Returns the new corpus's terms for BM25, taken from the old index for the passages that it already has."""
     language = context.settings.corpus.language
     if old is None or old.header.get(SEARCH, {}).get("language") != language:
         passages = stage(*load_record(context.recorded_input("passages").address)).path
@@ -85,8 +85,10 @@ def _terms(old: OldIndex | None, old_rows: np.ndarray, context: StepContext) -> 
 def _rebuild_or_edit(
     corpus: MergedCorpus, full: str, context: StepContext
 ) -> tuple[str, ApproximateBuilder | None]:
-    """Returns why the index is rebuilt, or the builder that edits the old index into the new corpus's; `full` says why the
-    whole corpus had to be encoded, if it had to."""
+    """Returns why the index is rebuilt, or the builder that edits the old index into the new one.
+
+    `full` says why the whole corpus had to be encoded, if it had to.
+    """
     old, chosen = corpus.old, context.settings.index
     if old is None:
         return full or "no passage of the old index is kept", None
@@ -148,8 +150,11 @@ class Drift:
 
 
 def drift(index: FaissObject, corpus: MergedCorpus, added: np.ndarray, seed: int) -> Drift:
-    """Returns the drift of a trained faiss `index` once it holds the views of `corpus`, whose rows of `added` [rows] bool
-    were added since its training, by how its quantizers encode random views, added ones and others."""
+    """Returns the drift of a trained faiss `index` once it holds the views of `corpus`.
+
+    `added` [rows] bool says which views were added since its training. The error shows how well its quantizers encode
+    random views among these, compared with random views among the others.
+    """
     share = float(added.mean()) if len(added) else 0.0
     if not 0 < share < 1:
         return Drift(share)
