@@ -19,7 +19,7 @@ from multiview.data.queries import FILE
 from multiview.data.questions import Question, relevance
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import best_ranks_of, evaluate, evaluate_bm25, ranks_of, write_evaluation
-from multiview.evaluation.top_hits import HitViews
+from multiview.evaluation.top_hits import HitViews, write_top_hits
 from multiview.index.bm25 import Bm25Index
 from multiview.index.ranking import TopPassages
 from multiview.steps.context import StepContext
@@ -339,3 +339,12 @@ def test_a_gold_passage_counts_for_a_question_whose_answer_no_passage_holds(tmp_
     pq.write_table(pa.table(arrays, names=list(columns)), tmp_path / "questions.parquet")
     assert best_ranks_of(tmp_path).tolist() == [1, 2, np.inf, 2]
     assert ranks_of(tmp_path).tolist() == [np.inf, 4, np.inf, np.inf]
+
+
+def test_a_passage_without_views_that_bm25_found_has_no_winner(tmp_path):
+    top = TopPassages(np.array([[1, 0]]), np.ones((1, 2), np.float32), np.array([[-1, 0]], np.int32))
+    views = [[HitViews((), ()), HitViews((0.5,), ((3, 7),))]]
+    none, asked = np.zeros((1, 2), bool), [question("q", "who?", [], ["a"])]
+    file = tmp_path / "best.parquet"
+    spans = write_top_hits(file, top, pa.array(["a", "b"]), none, none, asked, lambda *_: views)
+    assert spans == [None] and pq.read_table(file)["view"].to_pylist() == [None, 0]

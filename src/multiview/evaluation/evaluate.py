@@ -206,7 +206,7 @@ def write_evaluation(
         "rank_of_first_gold": pa.array(first_gold, pa.int32(), mask=first_gold == 0),
         "top_passage_id": ids.take(pa.array(first, pa.int64(), mask=empty)),
         "top_score": pa.array(top.scores[:, 0], pa.float32(), mask=empty),
-        "top_view": pa.array(top.winning_views[:, 0], pa.int32(), mask=empty),
+        "top_view": pa.array(top.winning_views[:, 0], pa.int32(), mask=top.winning_views[:, 0] < 0),
         "top_start": pa.array([span and span[0] for span in spans], pa.int32()),
         "top_stop": pa.array([span and span[1] for span in spans], pa.int32()),
     }

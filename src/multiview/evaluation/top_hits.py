@@ -108,10 +108,13 @@ def write_top_hits(
                     }
                     if hit_views:
                         scores, spans = hit_views[column]
-                        record |= {"view": winner, "view_scores": scores}
+                        record |= {"view": winner if spans else None, "view_scores": scores}
                         record["view_starts"] = [span and span[0] for span in spans]
                         record["view_stops"] = [span and span[1] for span in spans]
                     records.append(record)
-                first_spans.append(hit_views[0].spans[hits[0][2]] if hit_views else None)
+                # BM25 also finds passages without views.
+                first_spans.append(
+                    hit_views[0].spans[hits[0][2]] if hit_views and hit_views[0].spans else None
+                )
             writer.write_table(pa.Table.from_pylist(records, SCHEMA))
     return first_spans
