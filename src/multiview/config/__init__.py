@@ -1,9 +1,9 @@
 """Every setting, declared and documented once.
 
-A setting's default is the papers' (SQuAD and NQ experiments of MVR and CAMVR) unless its docstring says *ours*. Presets
+A default is the papers' (the SQuAD and NQ experiments of MVR and CAMVR) unless its docstring says *ours*. Presets
 and ``--set`` are overrides of these classes. A step receives its sections as one canonical JSON string. Settings marked
-with ``UNKEYED`` are not part of artifact keys: they change how a step runs and never its output, or they name sources,
-which the key holds by content.
+with ``UNKEYED`` are not part of artifact keys: they change how a step runs but never its output, or they name sources,
+which the key holds by their content.
 """
 
 # Other rooms import all of these from here.

@@ -1,4 +1,4 @@
-"""Settings of the data, corpus, questions and BM25; and of the queries and questions that are generated from them."""
+"""Settings of the data (corpus, questions, BM25), and of the queries and questions generated from it."""
 
 from typing import Annotated, Literal
 
@@ -49,24 +49,24 @@ class Corpus(Section):
     columns: dict[str, str] = {}
     """Names of the columns in a Parquet, JSONL, CSV or TSV file: our name to yours, as in {id: pid}."""
     cut: Literal["auto", "none", "words", "sentences"] = "auto"
-    """Cutting of long texts into passages of at most `cut_length` words: none, after any word (DPR), or at the ends of sentences. `auto` cuts text files by words and leaves other formats uncut."""
+    """How long texts are cut into passages of at most `cut_length` words: not at all, after any word (DPR), or at the ends of sentences. `auto` cuts text files by words and leaves other formats uncut."""
     cut_length: Annotated[int, Field(ge=1)] = 100
-    """Words per passage that is cut from an article (DPR)."""
+    """Most words in a passage that is cut from a longer text (DPR)."""
     empty_text: Literal["refuse", "title", "drop"] = "refuse"
     """Handling of a passage without text: stop the run, use its title as its text (some BEIR passages have only a title), or leave it out and count it. *Ours.*"""
     keep: Literal["all", "gold"] = "all"
-    """`gold` keeps only the passages of the chosen training questions, given negatives too, and of all dev questions. *Ours.*"""
+    """`gold` keeps only the passages of the chosen training questions, including given negatives, and of all dev questions. *Ours.*"""
     shards: Annotated[int, Field(ge=1, le=100)] = 2
-    """Number of shards, the units of work of encoding, of about the same length: tens, never thousands. *Ours.*"""
+    """Number of shards of about equal length, in which passages are encoded: tens, never thousands. *Ours.*"""
     language: str = "english"
-    """Language of the texts: of NLTK's sentence splitter, BM25's stemmer and stop words. In `chinese`, `japanese` and `korean`, sentences end with 。！？ too, answers are matched by characters, and BM25 compares pairs of letters; without spaces, each letter is a word (docs/data.md)."""
+    """Language of the texts, for NLTK's sentence splitter and BM25's stemmer and stop words. In `chinese`, `japanese` and `korean`, sentences also end with 。！？, answers are matched by characters, and BM25 compares pairs of letters; where there are no spaces, each letter is a word (docs/data.md)."""
 
 
 class Questions(Section):
     """Sources of the questions, and which questions are used."""
 
     origin: Annotated[Literal["labelled", "crop", "generator", "llm"], UNKEYED] = "labelled"
-    """Origin of the training questions: `source`, or each is made from a snippet of the corpus (docs/questions.md): a run of its words, which needs no model, or what `generation.model` or a language model (`make_questions.llm`) asks of it. Shapes the DAG. *Ours.*"""
+    """Origin of the training questions: `source`, or snippets of the corpus (docs/questions.md), each of which gives a question: a run of its words, which needs no model (`crop`), or what `generation.model` (`generator`) or a language model (`llm`: `make_questions.llm`) asks about it. Shapes the DAG. *Ours.*"""
     source: Annotated[Sources, UNKEYED] = ()
     """Files, folders, patterns or URLs of training questions (docs/data.md)."""
     dev_source: Annotated[Sources, UNKEYED] = ()
@@ -86,11 +86,11 @@ class Questions(Section):
     one_per_passage: bool = False
     """Keep one training question per passage: AVQ = 1 (CAMVR 4.4)."""
     max_missing_gold: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Largest share of questions whose gold passage may be missing from the corpus, or hold none of their answers any more; they are left out and counted. *Ours.*"""
+    """Largest share of questions whose gold passage may be missing from the corpus or no longer hold any of their answers; such questions are left out and counted. *Ours.*"""
     free_answers: bool = False
-    """Accept answers when no gold passage of any question holds one, as of yes or no; without it, the run is refused. *Ours.*"""
+    """Accept data in which no gold passage of any question holds an answer, such as yes or no; otherwise the run is refused. *Ours.*"""
     answer_matching: Literal["string", "regex"] = "string"
-    """Search for answers in texts: by DPR's token match (by characters in Chinese, Japanese and Korean: `corpus.language`), or as regular expressions (CuratedTREC)."""
+    """How answers are found in texts: by DPR's token match (by characters in Chinese, Japanese and Korean: `corpus.language`), or as regular expressions (CuratedTREC)."""
     seed: Seed = 0
     """Seed of the random choices above."""
 
@@ -146,18 +146,18 @@ class Generation(Section):
 
 
 class LanguageModel(Section):
-    """The language model that asks the questions with `questions.origin=llm`, behind OpenAI's chat API. Its key is in OPENAI_API_KEY (`kubeflow.secrets`)."""
+    """The language model that asks the questions with `questions.origin=llm`, through OpenAI's chat API. Its API key is read from OPENAI_API_KEY (`kubeflow.secrets`)."""
 
     model: str | None = None
     """The model's name at the endpoint."""
     base_url: Address = "https://api.openai.com/v1"
     """The endpoint's address."""
     prompt: Annotated[str | None, UNKEYED] = None
-    """File or URL of the prompt, as `src/multiview/generation/prompt.yaml`, which is used where there is none; it may hold a judge's."""
+    """File or URL of the prompt, in the form of `src/multiview/generation/prompt.yaml`, the default; it may also hold a judge's prompt."""
     concurrency: Annotated[int, Field(ge=1), UNKEYED] = 8
     """Requests at a time, per shard."""
     budget: Annotated[Annotated[int, Field(ge=1)] | None, UNKEYED] = None
-    """Tokens after which nothing more is asked, of all runs with this endpoint and model in a store; none: no limit. A shard knows what the others spent after every 32 × `concurrency` requests of its own."""
+    """Tokens that all runs in a store may spend together on this endpoint and model, after which nothing more is asked; none: no limit. A shard learns what the others have spent after every 32 × `concurrency` requests of its own."""
 
 
 class MakeQuestions(Section):
@@ -170,9 +170,9 @@ class MakeQuestions(Section):
     per_passage: Annotated[int, Field(ge=1)] = 2
     """Snippets per passage that questions are made from, drawn by `seed`."""
     found_within: Annotated[int, Field(ge=1)] | None = 10
-    """Keep training questions with which BM25 finds their passage among this many (the round trip); none: keep all. Dev questions are not filtered, because every figure of BM25 would follow from the filter."""
+    """Keep only training questions for which BM25 ranks their passage among the first this many (the round trip); none: keep all. Dev questions are not filtered, because the filter would then decide BM25's figures."""
     found_by: Annotated[str | None, UNKEYED] = None
-    """Address of an index, such as that of the base (`train.rounds=0`), by whose views the passage must be found within `found_within` too; none: by BM25 alone."""
+    """Address of an index, such as that of the base (`train.rounds=0`), whose views must also find the passage within `found_within`; none: BM25 alone decides."""
     llm: LanguageModel = LanguageModel()
     seed: Seed = 0
     """Seed of the draws, per passage and snippet: order and sharding do not matter."""

@@ -1,5 +1,5 @@
-"""YAML documents: presets, studies, profiles, schedules, and the compiled pipelines that KFP writes. An error's line begins
-with the document and names the setting."""
+"""YAML documents: presets, studies, profiles, schedules, and the compiled pipelines that KFP writes. Error
+messages begin with the document and name the setting."""
 
 import json
 import re
@@ -29,7 +29,7 @@ MESSAGES = {
     "model_type": "expected names with values",
     "invalid_key": "expected a name",
 }
-"""Texts for kinds of wrong values that pydantic describes in the words of programmers."""
+"""Our messages for wrong values that pydantic describes in programmers' terms."""
 
 PASSWORD = re.compile(r"\b[a-zA-Z][\w+.-]*://[^\s/?#@:]*:[^\s/?#@]+@")
 """An address with a name and a password."""
@@ -37,7 +37,7 @@ PASSWORD = re.compile(r"\b[a-zA-Z][\w+.-]*://[^\s/?#@:]*:[^\s/?#@]+@")
 Checked = TypeVar("Checked", bound=Section)
 
 LARGEST_COUNT = 300_000
-"""Most names, values and brackets of a document; an alias counts each time it is used."""
+"""Most names, values and brackets that a document may hold; an alias counts each time it is used."""
 
 
 class DocumentError(yaml.MarkedYAMLError):
@@ -45,8 +45,8 @@ class DocumentError(yaml.MarkedYAMLError):
 
 
 class UniqueKeys(yaml.SafeLoader):
-    """PyYAML's safe loader, which by itself takes the last of two equal keys, 010 for eight and 1:30 for ninety; this one
-    refuses them."""
+    """A safe loader that refuses repeated keys, and numbers in base 8 or 60. PyYAML's own takes the last of two equal
+    keys, 010 as eight and 1:30 as ninety."""
 
     def construct_number(self, node: yaml.ScalarNode) -> int | float:
         whole = node.tag.endswith(":int")
@@ -106,7 +106,7 @@ def read_document(file: Path | Traversable, kind: str, name: str | None = None) 
 
 
 def _problem(error: yaml.YAMLError) -> str:
-    """Returns the problem and its place, without quotations from the file, where a file of profiles has secrets."""
+    """Returns the problem and its place, without quoting the file, because a file of profiles holds secrets."""
     if not isinstance(error, yaml.MarkedYAMLError) or not error.problem:
         return " ".join(str(error).split())
     mark = error.problem_mark
@@ -116,7 +116,7 @@ def _problem(error: yaml.YAMLError) -> str:
 
 def _load(text: str) -> Any:
     """Returns the value of a YAML text: texts, numbers, truth values and null, in lists and mappings. Raises
-    yaml.YAMLError, also for types that JSON lacks, and for values that are nested too deeply or too many."""
+    yaml.YAMLError, also for types that JSON lacks, for values nested too deeply, and for too many values."""
     try:
         value = yaml.load(text, Loader=UniqueKeys)
         for number, _ in enumerate(json.JSONEncoder(default=_refuse, check_circular=False).iterencode(value)):
@@ -143,7 +143,7 @@ def read_value(text: str, where: str) -> object:
 
 
 def read_compiled(text: str) -> tuple[JsonObject, JsonObject]:
-    """Returns the documents of a compiled pipeline: its IR, and the settings of its pods by the executor; empty for none."""
+    """Returns the two documents of a compiled pipeline: its IR, and its pods' settings by executor (empty if it has none)."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # several times faster, but not built everywhere
     ir, *pods = yaml.load_all(text, Loader=loader)
     return ir, pods[0]["platforms"]["kubernetes"]["deploymentSpec"]["executors"] if pods else {}
@@ -196,7 +196,7 @@ def _explain(error: ErrorDetails, section: type[Section]) -> str:
     message = f"{name}: {message[:1].lower()}{message[1:]}" if name else message
     field = section.model_fields.get(location[0]) if location else None
     is_secret = field is not None and not field.repr
-    # Our own validators say what they need to.
+    # The messages of our own validators are complete.
     return message if error["type"] == "value_error" or is_secret else f"{message}, not {error['input']!r}"
 
 

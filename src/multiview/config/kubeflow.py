@@ -1,4 +1,4 @@
-"""Settings of Kubeflow and notifications: the resources of each step's pod, and who hears of runs. They change no step's output."""
+"""Settings of Kubeflow and notifications: the resources of each step's pod, and who is told of runs. They change no step's output."""
 
 import os
 from typing import Annotated, Literal, Self
@@ -27,7 +27,7 @@ Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|[KMGTP]i?)?$", co
 
 Processors = Annotated[str, Field(pattern=r"^([0-9]+(\.[0-9]+)?|[0-9]+m)$", coerce_numbers_to_str=True)]
 Memory = Annotated[str, Field(pattern=r"^[0-9]+([KMGTP]i|[MGTP])?$", coerce_numbers_to_str=True)]
-"""Amounts as KFP takes them: 0.5 and 500m, 16Gi; no 1.5Gi."""
+"""Amounts as KFP takes them: 0.5 or 500m for processors, 16Gi for memory, but not 1.5Gi."""
 
 
 class Toleration(Section):
@@ -73,7 +73,7 @@ class Pod(Section):
     memory: Memory = "8Gi"
     """Memory requested, which is also the limit."""
     gpus: Annotated[int, Field(ge=0)] = 0
-    """Number of accelerators; with 0 the step runs in the CPU image. Only `train` and `warm-up` use several, and other steps have one of them. Refused for a step that would leave them idle."""
+    """Number of accelerators; with 0 the step runs in the CPU image. Only `train` and `warm-up` use several; other steps get one. Refused for a step that would leave them idle."""
     gpu_type: str = "nvidia.com/gpu"
     """The accelerators' resource name."""
     nodes: Annotated[int, Field(ge=1)] = 1
@@ -109,12 +109,12 @@ class Pod(Section):
 
     @property
     def visible_gpus(self) -> int:
-        """Number of GPUs that torch must see in the pod at least: CUDA shows a process one slice of a GPU at most."""
+        """Least number of GPUs that torch must see in the pod: CUDA shows a process at most one slice of a GPU."""
         return self.gpus if self.gpu_type in WHOLE_GPUS else min(self.gpus, 1)
 
 
 WHOLE_GPUS = ("nvidia.com/gpu", "amd.com/gpu")
-"""Resource names of whole accelerators: torch sees all that a pod has."""
+"""Resource names of whole accelerators, of which torch sees all that a pod has."""
 
 
 class GpuPod(Pod):
@@ -150,9 +150,9 @@ class Kubeflow(Section):
     queue: LabelValue | None = None
     """Kueue's LocalQueue that the pods of steps and TrainJobs wait in; none: no queue. A run's first and last step do not wait."""
     run_as_non_root: bool | None = None
-    """Whether the pods promise Kubernetes not to run as root, which the pod-security level `restricted` asks for; needs KFP 2.16 or later. None: they do where `submit` or `schedule apply` finds such a version. The images run as user 10001 in any case."""
+    """Whether pods declare that they do not run as root, as the pod-security level `restricted` demands; needs KFP 2.16 or later. None: they do if `submit` or `schedule apply` finds such a version. The images run as user 10001 in any case."""
     retry_policy: Literal["Always", "OnError", "OnFailure"] | None = None
-    """Which failures of a step are tried again: those of its process (OnFailure), those of its pod (OnError), or both; needs KFP 2.18 or later, and its SDK. None: Always where `submit` or `schedule apply` finds both, elsewhere what Argo is set to."""
+    """Which failures of a step are tried again: those of its process (OnFailure), those of its pod (OnError), or both; needs KFP 2.18 or later, and its SDK. None: Always if `submit` or `schedule apply` finds both, else Argo's own setting."""
     service_account: str | None = None
     """Kubernetes service account of the pods, which KFP 2.18 and later must allow (docs/cluster.md); none: the pipeline's default account."""
     mlflow_uri: Address | None = None
@@ -174,18 +174,18 @@ class Notify(Section):
     """Notifications of failed runs on Kubeflow and of the verdicts of refreshes. *Ours.*"""
 
     url: Annotated[Address | None, UNKEYED] = None
-    """Address that receives JSON by POST when a run on Kubeflow fails, and the verdict of every refresh, such as a chat's incoming webhook. Settings are shown in MLflow: a secret address belongs in MULTIVIEW_NOTIFY_URL, which is read where this is none (`kubeflow.secrets`)."""
+    """Address, such as a chat's incoming webhook, that receives JSON by POST when a run on Kubeflow fails and with the verdict of every refresh. MLflow shows settings, so a secret address belongs in MULTIVIEW_NOTIFY_URL (`kubeflow.secrets`), which is read if this is none."""
     kubeflow: Annotated[Address | None, UNKEYED, DERIVED] = None
-    """Address of Kubeflow's pages for the link in `text`: those that `submit` or `schedule apply` spoke to."""
+    """Address of the Kubeflow pages that a notification links to: those of the server that `submit` or `schedule apply` used."""
 
 
 def notified(notify: Notify) -> str | None:
-    """Returns the address that is notified: `notify.url`, else MULTIVIEW_NOTIFY_URL's."""
+    """Returns the address that is notified: `notify.url`, else the one in MULTIVIEW_NOTIFY_URL."""
     return notify.url or os.environ.get(environment.NOTIFY_URL) or None
 
 
 def reached_by_people(address: str | None) -> str | None:
-    """Returns an address if a browser may reach its pages; None for a service's in a cluster, and for what is no web page."""
+    """Returns an address if a browser may reach its pages; None for a service inside a cluster, and for anything but HTTP."""
     address = address or ""
     labels = (urlsplit(address).hostname or "").split(".")
     return address if address.startswith("http") and len(labels) > 1 and "svc" not in labels else None

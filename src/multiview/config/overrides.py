@@ -1,4 +1,4 @@
-"""Presets and `--set`: nested overrides of the config classes, checked with one clear line."""
+"""Presets and `--set`: nested overrides of the config classes, and their validation."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ _BETWEEN = re.compile(r"\n|;(?=\s*[\w-]+(?:\.[\w-]+)+\s*=)")
 
 
 def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
-    """Returns the overrides of a preset, then of `section.name=value` settings in YAML. Raises InputError."""
+    """Returns a preset's overrides with those of `section.name=value` settings (in YAML) over them. Raises InputError."""
     overrides = merge(read_preset(preset) if preset else {}, *map(parse_setting, settings))
     for given in leaves(overrides):
         for name in DERIVED_SETTINGS:
@@ -51,8 +51,8 @@ def parse_settings(text: str) -> Overrides:
 
 
 def read_preset(name: str, *above: str) -> Overrides:
-    """Reads a preset by its name, or from a YAML file, over those that it `extends`; later ones win. `above` are those that
-    led to it. Raises InputError for an unknown preset, and for presets in a circle."""
+    """Reads a preset, by its name or from a YAML file, over the presets that it `extends`; later ones win. `above` are the
+    presets that led to it. Raises InputError for an unknown preset, and for presets that extend each other in a circle."""
     document = find_document(name, "preset")
     content = dict(document.content)
     extended = content.pop("extends", [])
@@ -68,7 +68,7 @@ def read_preset(name: str, *above: str) -> Overrides:
 
 
 def merge(*layers: Mapping[str, object], depth: int = 0) -> Overrides:
-    """Merges nested dicts; later layers win. In a section an empty dict replaces the value: `train.warm_up={}`."""
+    """Merges nested dicts; later layers win. Within a section, an empty dict replaces the value: `train.warm_up={}`."""
     merged: Overrides = {}
     for layer in layers:
         for name, value in layer.items():
@@ -102,7 +102,7 @@ SYSTEMS = "comparison.systems"
 """Setting with the settings of each system of a comparison, by its name."""
 
 PLACES = {"kubeflow", "notify"}
-"""Sections of where steps run and whom to notify; they change no step's output."""
+"""Sections that say where steps run and whom to notify; they change no step's output."""
 
 
 def outcome(overrides: Overrides) -> Overrides:
@@ -116,7 +116,7 @@ def validate(overrides: Overrides) -> Config:
 
 
 def leaves(overrides: Overrides) -> list[str]:
-    """Returns the dotted names of all settings in nested overrides; those of a comparison's system without the system."""
+    """Returns the dotted names of all settings in nested overrides; a comparison's systems are left out of the names."""
     of_systems = f"{SYSTEMS}."
     return [
         name.removeprefix(of_systems).partition(".")[2] if name.startswith(of_systems) else name

@@ -13,7 +13,7 @@ class Encode(Section):
     compute: Literal["float32", "autocast", "bfloat16", "float16"] = "float32"
     """Arithmetic: float32 weights, bfloat16 autocast, bfloat16 weights, or float16 weights (on a GPU). Quality: docs/encoding.md."""
     batch_tokens: Annotated[int, Field(ge=64)] = 32768
-    """Most tokens of a batch, on a CPU 256 at most, 1,024 with weights in half precision (docs/encoding.md). It decides the fixed number of rows per length, so it is part of the key."""
+    """Most tokens in a batch; on a CPU at most 256, or 1,024 with weights in half precision (docs/encoding.md). It decides the fixed number of rows per length, so it is part of the key."""
     question_length: Annotated[int, Field(ge=8)] | None = None
     """Longest question in tokens; none: the length of the model's training (Dual Cross Encoder: 16, and 32 for evaluation)."""
     index_padding_views: bool = False
@@ -28,15 +28,15 @@ class Index(Section):
     kind: str = "exact"
     """exact, compact, tiny, hnsw, or a faiss factory string, whose {lists} and {dim} are filled in."""
     merge_views: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Leave out each view whose cosine with an earlier one of its passage that is kept is larger; none: keep all views. What it saves and costs: docs/index-kinds.md."""
+    """Leave out each view whose cosine with an earlier kept view of its passage is larger than this; none: keep all views. What this saves and costs: docs/index-kinds.md."""
     seed: Seed = 0
-    """Seed of the views that train the index, of k-means, and of the questions that measure it."""
+    """Seed of k-means, and of the choice of the views that train the index and of the questions that measure it."""
     rerank: Annotated[int, Field(ge=0)] = 100
     """Number of passages beyond k for which an approximate search scores all views exactly."""
 
 
 class Search(Section):
-    """How an index ranks passages, where it is evaluated and where it is served (docs/search.md). *Ours.*"""
+    """How an index ranks passages, in evaluation and in serving (docs/search.md). *Ours.*"""
 
     mode: Literal["dense", "bm25", "hybrid"] = "dense"
     """By views, by BM25, or by reciprocal ranks of both."""
@@ -64,7 +64,7 @@ class Evaluation(Section):
     """Metrics and analyses of an evaluation."""
 
     views: Annotated[int, Field(ge=1)] | None = None
-    """Search the first views of each passage alone, this many, in an exact index of architecture meta; none: all. *Ours.*"""
+    """Search only the first this many views of each passage, in an exact index of architecture meta; none: all. *Ours.*"""
     depth: Annotated[int, Field(ge=1)] = 100
     """Retrieved passages per question; metrics at a larger k are left out."""
     at: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 20, 100)
@@ -99,7 +99,7 @@ class Comparison(Section):
     rows: Annotated[tuple[str, ...], DERIVED] = ()
     """The table's rows: the systems in the order of `systems`, BM25, DocT5Query, then the fused rankings."""
     seeds_of: Annotated[dict[str, str], DERIVED] = {}
-    """System per row that is the run of one seed, as in {mvr/seed-1: mvr}. Systems are then tested by their means over seeds instead of row by row. Studies set it."""
+    """For each row that is the run of one seed, its system, as in {mvr/seed-1: mvr}. Systems are then tested by their means over seeds instead of row by row. Studies set it."""
     paper: Annotated[dict[str, PaperFigures], DERIVED] = {}
     """Figures of the papers per row, or per system of `seeds_of`, which the tables show in columns of their own. Studies set it."""
     baseline: str | None = None
@@ -116,7 +116,7 @@ class Refresh(Section):
     full: bool = False
     """Encode every passage and build the index from scratch, even if parts could be kept."""
     oldest: Annotated[Annotated[float, Field(gt=0)] | None, UNKEYED] = None
-    """Hours after which the champion's corpus is too old, as `multiview serve` and `schedule status` then say; none: it never is. The newest refresh's holds."""
+    """Hours after which the champion's corpus is too old, as `multiview serve` and `schedule status` then say; none: it never is. The newest refresh's setting counts."""
 
 
 class Gate(Section):
@@ -130,7 +130,7 @@ class Gate(Section):
     }
     """Allowed drop per metric: how far below zero the lower end of the 95 % interval of the paired difference may be."""
     least: dict[str, Annotated[float, Field(ge=0, le=1)]] = {}
-    """Least value per metric, independent of the champion's; also a condition for the first champion."""
+    """Least value per metric, whatever the champion's; also a condition for the first champion."""
     smallest_corpus: Annotated[int, Field(ge=1)] = 1
     """Least number of passages in the corpus; fewer suggest an accident upstream."""
     largest_shrinkage: Annotated[float, Field(ge=0, le=1)] = 0.2
@@ -139,7 +139,7 @@ class Gate(Section):
     """Largest share of the dev questions (of all questions, where dev questions are held out) that may have lost their
     gold passages, or the answers in them; 1: any."""
     keep_columns: bool = False
-    """Refuse a corpus whose further columns are gone or of another type, on which conditions of clients then fail; the verdict names them anyway."""
+    """Refuse a corpus if further columns are gone or have another type, so that clients' conditions on them would fail; the verdict names them in any case."""
     seconds_per_question: Annotated[float, Field(gt=0)] | None = None
     """Longest mean search time per question in seconds, as `evaluate` measures it; none: any."""
     index_bytes: Annotated[int, Field(ge=1)] | None = None
@@ -159,6 +159,6 @@ class Export(Section):
     qdrant_url: Address | None = None
     """Address of a Qdrant server into which a refresh loads the champion's index (docs/databases.md); none: it loads none. The API key comes from the environment variable MULTIVIEW_QDRANT_API_KEY."""
     alias: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")] = "multiview"
-    """Qdrant's alias that follows the champion, and the beginning of the names of its collections."""
+    """Qdrant alias that follows the champion, and prefix of its collections' names."""
     keep: Annotated[int, Field(ge=0)] = 2
     """Collections of earlier champions that stay in Qdrant, for rollbacks; others with the alias's prefix are deleted."""

@@ -29,14 +29,14 @@ DERIVED = "derived"
 """Marks a field that plans fill in from other settings, so that nobody sets it and `multiview config` does not list it."""
 
 UNKNOWN = "unknown_setting"
-"""The type of pydantic's error for a name that no setting has; its context: the `name`, and the `nearest`."""
+"""The type of pydantic's error for a name that no setting has; its context holds the `name` and the `nearest` ones."""
 
 Seed = Annotated[int, Field(ge=0, lt=1 << 31)]
-"""Seed of random choices, of a size that every generator takes."""
+"""Seed of random choices, within the range that every generator takes."""
 
 
 def _takes_bool(annotation: object) -> bool:
-    """Whether a setting takes true and false somewhere; sections within it look at their own settings."""
+    """Whether a setting, or part of it, may be true or false; nested sections check their own settings."""
     section = isinstance(annotation, type) and issubclass(annotation, BaseModel)
     return section or annotation in (bool, object, Any) or any(map(_takes_bool, get_args(annotation)))
 
@@ -47,7 +47,7 @@ def _holds_bool(value: object) -> bool:
 
 
 def matching(pattern: str, line: LiteralString) -> AfterValidator:
-    """Returns the check that a text matches a pattern, and what the error line says if it does not."""
+    """Returns a validator that a text matches a pattern; `line` is its error message."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):
@@ -61,7 +61,7 @@ ADDRESS_EXPECTED = "expected an address as in http://HOST:PORT or https://HOST"
 Address = Annotated[
     str,
     matching(r"https?://[^\s/?#]+\S*", ADDRESS_EXPECTED),
-    # Its port is a number, and a host in brackets is closed.
+    # HttpUrl checks the port, and the brackets of an IPv6 host.
     AfterValidator(lambda text: HttpUrl(text) and text),
 ]
 """Address of an HTTP service."""
@@ -122,7 +122,7 @@ class Section(BaseModel):
 
     def key_settings(self) -> JsonObject:
         """Returns the settings that change an output and differ from their defaults, JSON-ready. So a new setting
-        invalidates no artifact; a default that changes must come with a new step version (a test holds the defaults)."""
+        invalidates no artifact; a changed default needs a new step version (a test pins the defaults)."""
         settings: dict[str, object] = {}
         for name, field in type(self).model_fields.items():
             if name not in self.__dict__ or UNKEYED in field.metadata:

@@ -32,7 +32,7 @@ class Model(Section):
     normalise: bool = False
     """Scale every vector to length one. *Ours.*"""
     scale: Annotated[float, Field(gt=0)] | None = None
-    """Factor of the inner products that are the scores; none: 20 when normalised, else 1. *Ours.*"""
+    """Factor by which inner products are multiplied to give scores; none: 20 when normalised, else 1. *Ours.*"""
     tied: bool = False
     """One encoder for questions and passages (Dual Cross Encoder) or two (DPR)."""
     init: Literal["random", "cls", "cls-first", "snippet-mean"] = "random"
@@ -50,7 +50,7 @@ class Model(Section):
     passage_prompt: str | None = None
     """What every passage begins with, as `question_prompt`."""
     include_prompt: Annotated[bool, DERIVED] = True
-    """Whether the mean of all tokens reads the prompt's too, as the base's makers say."""
+    """Whether the mean over all tokens includes the prompt's, as the base's makers chose."""
     dense: Annotated[tuple[DenseLayer, ...], DERIVED] = ()
     """The base's dense layers behind the pooling (architecture sentence-transformer)."""
 
@@ -76,7 +76,7 @@ class Train(Section):
     rounds: Annotated[int, Field(ge=0), UNKEYED] = 2
     """Number of rounds. 0: the untrained model; 1: training on BM25 or given negatives; 2: a second training with mined negatives (CAMVR Appendix C); 3 or more: each mines with the model of the round before (*ours*). Shapes the DAG."""
     model: Annotated[str | None, UNKEYED] = None
-    """Address of a model to start from instead of `model.base`, with the settings that it was saved with; others in section model, unless they are defaults, are refused. Shapes the DAG."""
+    """Address of a model to start from instead of `model.base`, with the settings that it was saved with; any other setting in section model is refused, unless it is the default. Shapes the DAG."""
     start_from: Annotated[Literal["pretrained", "round_one"], UNKEYED] = "pretrained"
     """Model that round two starts from (DPR, tevatron: the pretrained checkpoint); with `round_one`, a later round starts from the round before. Shapes the DAG."""
     round_two: Annotated[JsonObject, UNKEYED] = {}
@@ -84,7 +84,7 @@ class Train(Section):
     warm_up: Annotated[JsonObject, UNKEYED] = {}
     """Settings of this section for a stage on generated queries before round one, as in {epochs: 10}; empty: no such stage (Dual Cross Encoder 3.5). Shapes the DAG."""
     warmup_passage: Literal["plain", "with_query"] = "plain"
-    """Input of a passage in the warm-up stage: alone, as in the authors' code, or with its query, by which the model can learn to match texts instead of answers."""
+    """Input of a passage in the warm-up stage: alone, as in the authors' code, or with its query, which lets the model learn to match texts instead of answers."""
     positive: Literal["max", "answer", "both", "each"] = "max"
     """The positive score s+: the max over views (MVR Eq. 6), the view of the answer's snippet (CAMVR Eq. 13), the mean of these two losses (*ours*), or each view that holds an answer, against every view of the negatives (MVR 5.1)."""
     positive_passage: Literal["first", "drawn"] = "first"
