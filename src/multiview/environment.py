@@ -13,7 +13,7 @@ API_KEYS = "MULTIVIEW_API_KEYS"
 """The API keys of a server without `--api-keys`, separated by white space; unset: it asks for none, blank: it refuses to start."""
 
 QDRANT_URL = "MULTIVIEW_QDRANT_URL"
-"""The Qdrant server whose alias follows the champion, of a command without `--url` or `--qdrant-url`."""
+"""The Qdrant server, whose alias follows the champion, for a command without `--url` or `--qdrant-url`."""
 
 QDRANT_API_KEY = "MULTIVIEW_QDRANT_API_KEY"
 """The API key for that server; unset: none is sent."""
@@ -46,7 +46,7 @@ KUBEFLOW_COOKIE = "MULTIVIEW_KUBEFLOW_COOKIE"
 """The cookies of a signed-in session, which are sent to Kubeflow."""
 
 MLFLOW_UI = "MULTIVIEW_MLFLOW_UI"
-"""The address of MLflow's pages as a desk reaches it."""
+"""The address of MLflow's pages as a person's browser reaches it."""
 
 PIPELINE_ROOT = "MULTIVIEW_PIPELINE_ROOT"
 """The location of the files of KFP's own artifacts; unset: the server's default."""
@@ -61,7 +61,7 @@ GPU_IMAGE = "MULTIVIEW_GPU_IMAGE"
 """The image of steps that need a GPU; it is fixed when a pipeline is compiled."""
 
 NOTIFY_URL = "MULTIVIEW_NOTIFY_URL"
-"""The address that hears of failed runs and of verdicts where `notify.url` is none; no setting or record shows it."""
+"""The address that is notified of failed runs and of verdicts if `notify.url` is none; no setting or record shows it."""
 
 # --- set by multiview for its own processes and pods ----------------------------------------------
 
@@ -72,7 +72,7 @@ IMAGE = "MULTIVIEW_IMAGE"
 """The image of the running pod."""
 
 PROCESSORS = "MULTIVIEW_PROCESSORS"
-"""The number of processors that the pod requests, which counts where it has no limit."""
+"""The number of processors that the pod requests, which is used if the pod has no limit."""
 
 GPUS = "MULTIVIEW_GPUS"
 """The number of GPUs that torch must see in a pod; unset: as many as there are."""
@@ -81,8 +81,8 @@ MLFLOW_URI = "MULTIVIEW_MLFLOW_URI"
 """The MLflow server of a pod's settings, with which MLFLOW_TRACKING_URI is compared."""
 
 NODES = "MULTIVIEW_NODES"
-"""The JSON of the TrainJob, without its task, in which a step trains; unset: it trains in its own pod. In the first and the
-last pod of a run, that of some such step."""
+"""The JSON of the TrainJob, without its task, in which a step trains; unset: it trains in its own pod. The first and the
+last pod of a run have that of one such step."""
 
 TERMINATION_LOG = "MULTIVIEW_TERMINATION_LOG"
 """The file whose text Kubernetes puts into a pod's status; unset: `/dev/termination-log`."""
@@ -90,7 +90,7 @@ TERMINATION_LOG = "MULTIVIEW_TERMINATION_LOG"
 # --- defined by other programs --------------------------------------------------------------------
 
 COLUMNS = "COLUMNS"
-"""The width of the terminal, which shells set and people choose for output that is piped."""
+"""The width of the terminal, which shells set, and people set for piped output."""
 
 CACHE_HOME = "XDG_CACHE_HOME"
 """The folder of caches, in which `multiview` keeps BEIR's collections; unset: `~/.cache`."""
@@ -112,8 +112,8 @@ KERNEL_VARIABLES = (
     "NPY_DISABLE_CPU_FEATURES",
     "ONEDNN_MAX_CPU_ISA",
 )
-"""The variables by which OpenBLAS, torch, MKL, NumPy and oneDNN are told which instructions of a processor to use.
-Unset: each chooses by the processor."""
+"""The variables that tell OpenBLAS, torch, MKL, NumPy and oneDNN which of a processor's instructions to use. Unset: each
+chooses by the processor."""
 
 # MLflow's.
 MLFLOW_TRACKING_URI = "MLFLOW_TRACKING_URI"

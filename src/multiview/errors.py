@@ -1,4 +1,4 @@
-"""Exceptions with a message for the user, and the wording of lines."""
+"""Exceptions with a message for the user, and helpers that word and clean such messages."""
 
 import contextlib
 import difflib
@@ -14,17 +14,17 @@ LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 PASSWORD = re.compile(r"(\b[a-zA-Z][\w+.-]*://)[^\s/?#@]*(?:@[^\s/?#@]*)*@")
 """The user information of a URL, in which some people write passwords and tokens."""
 QUERY = re.compile(r"(\bhttps?://[^\s?'\"]*\?)[^\s'\"]+?(?=[:;,.)]*(?:[\s'\"]|$))")
-"""The query of a web address, in which signatures and tokens are."""
+"""The query of a web address, which may hold signatures and tokens."""
 HEADER = re.compile(r"(header value):? b?['\"].*", re.DOTALL)
-"""What libraries say of a secret that no HTTP header can hold; all of them repeat it."""
+"""What libraries say of a value that no HTTP header can hold; all repeat the value, which may be a secret."""
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tab and newline, characters that change the direction of text, and lone surrogates."""
 LONGEST_LINE = 1500
-"""Characters of an error line, a warning or a remark at most."""
+"""Most characters of an error line, a warning or a remark."""
 
 
 def without_secrets(text: str) -> str:
-    """Returns a text without the names, passwords and queries that URLs in it hold, and without values of headers.
+    """Returns a text without the user names, passwords and queries of its URLs, and without header values.
 
     >>> without_secrets("https://ann:secret@data.example.org/a.jsonl?token=secret: 503")
     'https://…@data.example.org/a.jsonl?…: 503'
@@ -47,31 +47,31 @@ def print_line(line: str) -> None:
 
 
 def repeats_header(error: BaseException) -> bool:
-    """Whether a library's error repeats the value of a header that HTTP cannot hold, as of a token with a line end."""
+    """Whether a library's error repeats a header value that HTTP cannot hold, such as a token with a line end."""
     return "header value" in str(error)
 
 
 def shortened(line: str, longest: int = LONGEST_LINE) -> str:
-    """Returns a line without its middle if it has more than `longest` characters, as where an id or an answer has megabytes."""
+    """Returns a line without its middle if it has more than `longest` characters, as when an id or an answer has megabytes."""
     return line if len(line) <= longest else f"{line[: longest // 2]} … {line[3 - longest // 2 :]}"
 
 
 class InputError(Exception):
-    """Bad input: one line that names the file, the row or the setting, and the way out, without secrets, and without the
-    middle beyond `LONGEST_LINE` characters. Command lines print it without a traceback and exit with status 2.
+    """Bad input: one line that names the file, the row or the setting, and the way out, without secrets, and shortened
+    to `LONGEST_LINE` characters. Commands print it without a traceback and exit with status 2.
 
     >>> str(InputError("passage 'a\\nb': no text"))
     "passage 'a\\\\nb': no text"
     """
 
     def __init__(self, line: str) -> None:
-        # Megabytes are cut before secrets are looked for; half a secret at that cut is in no part that is kept.
+        # Megabytes are cut before the search for secrets; a secret halved by this cut is not in what is kept.
         clean = shortened(without_secrets(shortened(line, 20 * LONGEST_LINE)))
         super().__init__(LINE_END.sub(lambda end: repr(end[0])[1:-1], clean))
 
 
 class StepFailed(Exception):
-    """A step of a run failed: its path and its own line; `bad_input`, with an `InputError`, decides the exit status."""
+    """A step failed; the message has its path and error line. `bad_input` (an InputError) decides the exit status."""
 
     def __init__(self, message: str, bad_input: bool):
         super().__init__(message)
@@ -79,11 +79,11 @@ class StepFailed(Exception):
 
 
 class ProcessFailed(Exception):
-    """Another process failed, and this is its one line."""
+    """Another process failed; the message is its error line."""
 
 
 class UndeclaredAccess(Exception):
-    """A step reads a setting, an input, an output or the store without declaring it, and so without its key covering it."""
+    """A step reads a setting, an input, an output or the store without declaring it, so that its key does not cover it."""
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -100,7 +100,7 @@ FAULTS = {
     errno.EACCES: "ask for the right to this file, or choose another place",
     errno.EPERM: "ask for the right to this file, or choose another place",
 }
-"""Errors of the machine that a person can mend, with the way out."""
+"""Errors of the machine that a person can fix, with the way out."""
 
 _RUST = re.compile(r"\(os error (\d+)\)")
 
@@ -116,7 +116,7 @@ def nearest(name: str, names: Iterable[str], listed: Iterable[str] = ()) -> str:
 
 
 def fault(error: BaseException) -> int | None:
-    """Returns the number of an error in `FAULTS`, also where a library in Rust wrote it into its own error's text."""
+    """Returns the number of an error in `FAULTS`, also if a library in Rust wrote it into its own error's text."""
     if isinstance(error, OSError):
         return error.errno if error.errno in FAULTS else None
     number = _RUST.search(str(error))
@@ -124,7 +124,7 @@ def fault(error: BaseException) -> int | None:
 
 
 def one_line(error: BaseException) -> str:
-    """Returns an error as one line: what is made for users as it is, any other with its type, and where it was raised."""
+    """Returns an error as one line: one made for users as it is, any other with its type and the place where it was raised."""
     if isinstance(error, InputError | ProcessFailed):
         return without_secrets(str(error))
     if (number := fault(error)) is not None:
@@ -150,8 +150,8 @@ class Problems:
 
 @dataclass
 class Report:
-    """Takes each problem and remark about the user's data: its kind, in the plural, and one line with the place and the way
-    out. The first problem is raised as InputError, unless `problems` counts them."""
+    """Takes problems and remarks about the user's data, each as its kind, in the plural, and one line with the place and
+    the way out. The first problem is raised as InputError, unless `problems` counts them."""
 
     problems: Problems | None = None
     remarks: Problems = field(default_factory=Problems)
