@@ -17,7 +17,7 @@ from multiview.errors import InputError, StepFailed, fault, one_line
 from multiview.steps.processors import follow_pod
 
 UNREAD = 128 + signal.SIGPIPE
-"""The exit status of a program that wrote to a pipe which nobody reads."""
+"""The exit status of a program that wrote to a pipe that nobody reads any more."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,15 +36,15 @@ def main() -> NoReturn:
 
 
 def run_app(app: typer.Typer) -> NoReturn:
-    """Run a command line and exit: with one line and status 2 for bad input, 1 for a step that failed. Where nobody
-    reads standard output any more, as after `| head -1`, it ends without a line, with the status of SIGPIPE."""
+    """Run a command line and exit: with one line and status 2 for bad input, or 1 for a failed step. If nobody reads
+    standard output any more, as after `| head -1`, exit without a line and with the status of SIGPIPE."""
     follow_pod()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a locale that is not UTF-8 has no letters for most texts
+        if isinstance(stream, io.TextIOWrapper):  # a locale that is not UTF-8 cannot encode most texts
             stream.reconfigure(errors="backslashreplace")
     if os.environ.get(environment.COLUMNS) == "0":  # the help's own console would have no columns
         del os.environ[environment.COLUMNS]
-    output = sys.stdout or io.StringIO()  # kept, as Typer replaces the one whose reader is gone
+    output = sys.stdout or io.StringIO()  # kept, because Typer replaces it once its reader is gone
     try:
         status = _run(app, output)
     finally:
@@ -53,7 +53,7 @@ def run_app(app: typer.Typer) -> NoReturn:
 
 
 def _run(app: typer.Typer, output: TextIO) -> int:
-    """Run a command line, and print its error if it ends with one; returns the exit status."""
+    """Run a command line, print its error if it ends with one, and return the exit status."""
     try:
         status = app(standalone_mode=False)
         output.flush()
@@ -63,7 +63,7 @@ def _run(app: typer.Typer, output: TextIO) -> int:
         _print_error(str(error))
         return 2 if isinstance(error, InputError) or error.bad_input else 1
     except SystemExit as ended:
-        if not isinstance(ended.__context__, BrokenPipeError):  # for which Typer and Rich exit with status 1
+        if not isinstance(ended.__context__, BrokenPipeError):  # on which Typer and Rich exit with status 1
             raise
         return UNREAD
     except BrokenPipeError:
@@ -79,7 +79,7 @@ def _run(app: typer.Typer, output: TextIO) -> int:
 
 
 def _discard(output: TextIO) -> None:
-    """Forget what standard output holds and cannot write, on which Python would fail once more at its exit."""
+    """Discard what standard output still holds and cannot write; Python would fail on it again at exit."""
     try:
         output.flush()
     except OSError:
@@ -88,7 +88,7 @@ def _discard(output: TextIO) -> None:
 
 
 def _refuse(error: Any) -> int:
-    """Print one line about the words of a command line, or nothing for a command without any; returns the exit status."""
+    """Print one line about a wrong command line, or nothing if it was empty; return the exit status."""
     message = " ".join(error.format_message().split())
     if message and type(error).__name__ != "NoArgsIsHelpError":
         context = error.ctx

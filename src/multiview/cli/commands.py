@@ -62,7 +62,7 @@ def search(
     address = Lookup(store, tracking_uri).index(index)
     how = {"device": device, "verify": verify, "views": views}
     print_answers(batches, address, k, explain=explain, where=where, json=json, **how)
-    freeze()  # or Python looks for cycles among all that was imported once more at the end, for half a second
+    freeze()  # or Python spends half a second at exit looking for cycles in all that was imported
 
 
 def lineage(
@@ -191,8 +191,8 @@ def gc(
 def collect(
     store: Store, referenced: Callable[[ReportKept], set[ArtifactId]], days: float, delete: bool
 ) -> None:
-    """Print a line per piece that can go from a store, and their sum; with `delete`, delete what `referenced` still
-    does not return by then. Damaged files come last, each with what is kept because of it."""
+    """Print a line per piece that can be collected from a store, and their sums. With `delete`, delete each piece that
+    `referenced` still does not return by then. Damaged files come last, each with what is kept because of it."""
     from multiview.errors import safe
     from multiview.lineage import garbage
 

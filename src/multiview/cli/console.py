@@ -1,4 +1,4 @@
-"""The console of every command, on which no text of a corpus, a file name or a server steers the terminal."""
+"""The console of every command: no text from a corpus, a file name or a server can control the terminal."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,8 +11,8 @@ from multiview.errors import safe
 
 
 class Console(RichConsole):
-    """Rich's console, which shows every text as it is, but `safe`: no markup, emoji codes, highlights or escape
-    sequences. It has 80 columns where `COLUMNS` is 0, which Rich takes at its word."""
+    """Rich's console, which shows every text as it is, made `safe`: without markup, emoji codes, highlights or escape
+    sequences. It has 80 columns if `COLUMNS` is 0, which Rich would take literally."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)

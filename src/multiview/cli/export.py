@@ -1,4 +1,4 @@
-"""`multiview export`: what leaves the store. Each command imports what it needs when it runs."""
+"""`multiview export`: writes an index or a model for other systems. Each command imports what it needs when it runs."""
 
 from pathlib import Path
 from typing import Annotated

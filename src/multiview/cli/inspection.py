@@ -21,7 +21,7 @@ TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "
 ID_SHARE = 0.3
 """Largest share of a line that an id takes; the text after it needs the rest."""
 READ = 5000
-"""Characters of a text that are considered for display: rich takes minutes for a text of 50 MB."""
+"""Characters of a text that are considered for display: Rich takes minutes for a text of 50 MB."""
 FILES = 3
 """Number of files that are named; the others are counted."""
 
@@ -51,7 +51,7 @@ def source_settings(sources: Sequence[str], preset: str | None, settings: Sequen
 
 
 def print_inspection(console: Console, inspection: Inspection, options: Sequence[str]) -> None:
-    """Print all of an inspection, ending with the run that would use these data; `options` are that command's."""
+    """Print all of an inspection, ending with the command that would run on these data, with its `options`."""
     if inspection.formats.get("corpus"):
         _print_heading(console, inspection, "corpus")
         _print_rows(console, _passages(inspection), [*map(_first_passage, inspection.first_passages)])
@@ -90,8 +90,8 @@ def _print_heading(console: Console, inspection: Inspection, use: Use) -> None:
 
 
 def _print_rows(console: Console, rows: list[tuple[str, str]], first: list[tuple[str, str]]) -> None:
-    """Print rows of a name and a value, and the ids and texts of the first, a line each. They are made safe here: rich takes
-    control characters for no columns, and would cut what is shown in their place."""
+    """Print rows of a name and a value, and the ids and texts of the `first` rows of data, a line each. They are made
+    safe here: Rich counts no column for a control character, and would cut off what is shown in its place."""
     grid = Table.grid(padding=(0, 2))
     for name, value in rows:
         grid.add_row(Text(f"  {name}", "dim"), Text(safe(value)))
@@ -149,7 +149,7 @@ def _first_question(question: Question) -> tuple[str, str]:
 
 
 def _mean(counts: list[int], instead: str) -> str:
-    """Returns the mean count over the questions that have any; if none has, says what they are ranked by `instead`."""
+    """Returns the mean count over the questions that have any; if none has, says that `instead` alone ranks them."""
     some = [count for count in counts if count]
     if not some:
         return f"none: ranked by {instead} alone"

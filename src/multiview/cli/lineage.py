@@ -19,13 +19,13 @@ from multiview.lineage.trace import Input, Lineage, LineageNode, flaws
 SHORT = 12
 """Digits of a digest or commit that are shown."""
 WIDE = 10_000
-"""Width of the output that goes to a file or pipe: no line is broken, so all can be searched."""
+"""Width of output to a file or pipe: no line is broken, so that all can be searched."""
 FILES = 3
 """Number of source files that are named; the others are counted."""
 
 
 def show_lineage(lineage: Lineage, *, verify: bool = False, json: bool = False) -> None:
-    """Print a lineage, with `verify` after reading every byte of it. Raises InputError with the first flaw."""
+    """Print a lineage; with `verify`, also read every byte of it. Raises InputError with the first flaw."""
     console, log = Console(), Console(stderr=True, soft_wrap=True)
     if not json:
         print_lineage(console, lineage)
@@ -51,14 +51,14 @@ def print_lineage(console: Console, lineage: Lineage) -> None:
 
 
 def _add(parent: Tree, name: str, artifact: Input, shown: set[LineageNode]) -> None:
-    """Adds an artifact with all that it was made from to a tree; artifacts that are `shown` already only by name."""
+    """Adds an artifact, and all that it was made from, to a tree; one that was `shown` before is added only by name."""
     node = artifact.node
     again = node in shown
     label = _line(name, artifact, again)
     branch = parent.add(label)
     if node is None or again:
         return
-    # Another output of a step need not repeat the step.
+    # The step is described once, even if it has several outputs.
     step_is_shown = any(other.record.key == node.record.key for other in shown)
     for line in [Text(f"{node.record.step}, as above", "dim")] if step_is_shown else _details(node.record):
         label.append("\n").append_text(line)

@@ -25,7 +25,7 @@ Form = Literal["champion", "challenger", "logged model", "registered model", "ad
 
 
 def form_of(text: str) -> Form:
-    """Returns what a name stands for, by its form alone: a run may be part of one. Raises InputError for a wrong URI."""
+    """Returns what a name stands for, by its form alone: else a run. Raises InputError for a wrong `models:` URI."""
     if text == names.CHAMPION:
         return "champion"
     if text == names.CHALLENGER:
@@ -46,7 +46,7 @@ class Lookup:
     given_store: str | None
     """The store with runs and champions; None: `names.DEFAULT_STORE`."""
     given_uri: str | None
-    """The URI of MLflow; None: of the store's database."""
+    """The URI of MLflow; None: that of the store's own database."""
 
     @cached_property
     def store(self) -> Store:
@@ -64,7 +64,7 @@ class Lookup:
         return self.tracking_uri
 
     def artifacts(self, text: str) -> list[Reference]:
-        """Returns the named artifact, the last ones of a run, or a step's outputs. Raises InputError if there are none."""
+        """Returns the named artifact, a run's final artifacts or a step's outputs. Raises InputError for none."""
         match form_of(text):
             case "logged model":
                 return [tracking.logged_model(self.tracking_uri, text.removeprefix("models:/"))]
@@ -112,7 +112,7 @@ class Lookup:
 
 
 def run_artifacts(name: str, run: AnyRun) -> list[Reference]:
-    """Returns a run's artifacts that none of its steps reads; a step's outputs. Raises InputError without any."""
+    """Returns a run's artifacts that none of its steps reads, or a step's outputs. Raises InputError for none."""
     if isinstance(run, TrackedRun) and run.step is not None:
         artifacts = list(run.steps[run.step].outputs.values())
     else:
@@ -126,15 +126,15 @@ def run_artifacts(name: str, run: AnyRun) -> list[Reference]:
 
 
 def _own_steps(run: TrackedRun) -> list[StepState]:
-    """The steps of a run, or of a system, without those of the run that it reruns in part."""
+    """The steps of a run, or of a system, without the steps of the run that it partly reruns."""
     steps = run.steps_of_system()
     return [steps[path] for path in run.run.steps if path in steps]
 
 
 def run_index(name: str, run: AnyRun, near: Store) -> str:
-    """Returns the address of the last index of the only system of a run, or of a system in MLflow; for a step, of the
-    index that it built or searched. The store `near` is preferred, if it has a copy. Raises InputError if there is no
-    index, or if several systems have one."""
+    """Returns the address of the last index of a run's only system, or of a system in MLflow; for a step, that of the
+    index that it built or searched. A copy in the store `near` is preferred. Raises InputError if there is no index, or
+    if several systems have one."""
     if isinstance(run, TrackedRun) and run.step is not None:
         step = run.steps[run.step]
         for index in (step.outputs.get(names.INDEX), *step.inputs.get(names.INDEX, [])):
@@ -158,7 +158,7 @@ def run_index(name: str, run: AnyRun, near: Store) -> str:
 
 
 def newest_index(store: Store) -> str:
-    """Returns the index of the last finished run that built one. Raises InputError for none, and for several systems."""
+    """Returns the index of the newest finished run with one. Raises InputError for none, and for several systems."""
     candidates: list[tuple[float, str, list[StepState]]] = []
     for run in store.folders(names.RUNS):
         states = list(read_states(store, run))

@@ -1,4 +1,4 @@
-"""Options that several commands take, of `multiview` and of `python -m pipelines`: each is declared once."""
+"""Options shared by commands of `multiview` and `python -m pipelines`, each declared once."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks, and what 
 
 def options_of(section: type[BaseModel], panel: str, optional: bool = False) -> list[inspect.Parameter]:
     """Returns an option for each setting of a section, with its docstring, default, bounds and environment variable
-    (`json_schema_extra`), under a heading of the help. With `optional` an option that is not given is None, whatever
-    the setting's default. The section checks the values by its own validators."""
+    (`json_schema_extra`), listed in the help under `panel`. With `optional`, an option that is not given is None,
+    whatever the setting's default. The section's own validators check the values."""
     options, kinds = [], get_type_hints(section)  # without validators, which Typer would call
     for name, field in section.model_fields.items():
         extra: Any = field.json_schema_extra or {}
@@ -93,7 +93,7 @@ def options_of(section: type[BaseModel], panel: str, optional: bool = False) -> 
 def with_options(
     argument: str, options: Sequence[inspect.Parameter], gather: Callable[[dict[str, Any]], object]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command further options; it gets as `argument` what `gather` makes of their values by name."""
+    """Gives a command further options; `gather` turns their values by name into the command's `argument`."""
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters.values()
@@ -116,8 +116,8 @@ def with_options(
 
 
 def check_folder(option: str, folder: Path) -> None:
-    """Raises InputError for an option's folder that cannot be made or written to, before work begins. Tries it in the
-    folder, or in its nearest existing parent, and leaves nothing there."""
+    """Raises InputError for an option's folder that cannot be made or written to, before work begins. Tries to
+    write in the folder, or its nearest existing parent, and leaves nothing there."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{option} {folder}: it is a file; name a folder")
     nearest = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())

@@ -53,8 +53,8 @@ def plan_lines(
 
 
 def factors_of(store: Store, run: str, scenario: Scenario) -> dict[str, float]:
-    """Returns per step how many times as long as by the formulas, for the run's own counts, the run took. Raises
-    InputError for a run without embeddings, or on processors where GPUs are planned, and the other way round."""
+    """Returns, per step, the time that a run took as a multiple of what the formulas give for its counts. Raises
+    InputError for a run without embeddings, and for one on processors if GPUs are planned, or the other way round."""
     described, states = read_run(store, run), read_states(store, run)
     outputs = {s.path: next(iter(s.outputs.values())) for s in states if s.finished and s.outputs}
     found = {path: read_record(store, *split_address(made.address)[1:]) for path, made in outputs.items()}
@@ -83,7 +83,7 @@ def factors_of(store: Store, run: str, scenario: Scenario) -> dict[str, float]:
         if len(shards) == len(node.paths()):
             taken[node.step.name] += sum(record.seconds for record in shards)
             expected[node.step.name] += cost.seconds
-    # The start decides how long shorter steps take.
+    # A shorter step's time is mostly its start.
     return {step: taken[step] / expected[step] for step in taken if taken[step] > 2 * START_SECONDS}
 
 
@@ -109,6 +109,6 @@ def _row(
 
 
 def _within(needed: float, there: float) -> str:
-    """Bytes that are needed, with a word where there are fewer."""
+    """The needed bytes, marked as too much if there are fewer."""
     size = decimal(round(needed))
     return size if needed <= there else f"**{size}: too much**"

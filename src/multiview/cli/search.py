@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 BATCH_SIZE = 64
 """Questions per batch: read, searched and printed together."""
 MARK = "**"
-"""Surrounds the text that matched where there is no colour; ASCII, which survives every pipe."""
+"""Surrounds the text that matched if there is no colour; ASCII, which survives every pipe."""
 SHOWN = 600
 """Characters of a text that are shown, including the snippet."""
 EXCERPT = 80
@@ -37,7 +37,7 @@ INDENT = " " * 4
 
 def read_questions(question: str | None, file: Path | None) -> Iterator[list[str]]:
     """Returns the question of the command line, or those of a file (`-`: standard input) without blank lines, in
-    batches. Raises InputError where there is no question, or a line is not UTF-8."""
+    batches. Raises InputError if there is no question, or a line is not UTF-8."""
     if (question is None) == (file is None):
         raise InputError('give one question, as in multiview search "who built it?", or --questions FILE')
     if file is None:
@@ -85,8 +85,8 @@ def print_answers(
     json: bool = False,
     **how: Any,
 ) -> None:
-    """Print the hits of each question, from the index as it is loaded by `how` (`retriever.load`), to standard output;
-    unless they are JSON, a line about the index and the times to standard error."""
+    """Print the hits of each question to standard output; `how` are options of `retriever.load`. Unless the output is
+    JSON, also print a line about the index and the times to standard error."""
     console, log = Console(), Console(stderr=True, soft_wrap=True)
     with rare_collections():
         retriever, loading = _load(address, log, **how)
@@ -120,15 +120,15 @@ def _load(address: str, log: Console, **how: Any) -> tuple[Retriever, str]:
 
     started = time.perf_counter()
     with log.status("loading PyTorch, the index and its model"):
-        retriever.check_index(address)  # before what takes seconds to import
-        import_module("multiview.encoding.encode")  # what takes longest, and is loaded for any index
+        retriever.check_index(address)  # before the imports, which take seconds
+        import_module("multiview.encoding.encode")  # the slowest import, which every index needs
         imported = time.perf_counter()
         loaded = retriever.load(address, **how)
     return loaded, f"imports {imported - started:.1f} s, loaded in {time.perf_counter() - imported:.1f} s"
 
 
 def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:
-    """Print the hits of a question: rank, title, id, score, the text with its snippet marked, and any scores of views."""
+    """Print the hits of a question: rank, title, id, score, text with the snippet marked, and views' scores, if any."""
     console.print(Text(_clean(question).strip(), style="bold underline"))
     room = console.width - len(INDENT)
     for rank, hit in enumerate(hits, 1):
@@ -237,5 +237,5 @@ def _figure(score: float) -> str:
 
 
 def _clean(text: str) -> str:
-    """The text as a line that a terminal shows as it is: each run of white space and control characters is a space."""
+    """The text as one safe line: each run of white space and control characters becomes a space."""
     return safe(re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text))

@@ -1,4 +1,4 @@
-"""`multiview serve`: loads what is to answer, and runs the server. It imports what it needs when it runs."""
+"""`multiview serve`: loads an index, and runs the server. It imports what it needs when it runs."""
 
 import copy
 import socket
@@ -98,7 +98,7 @@ def serve(
 
 
 def check_address(host: str, port: int) -> None:
-    """Raises InputError where no server can listen at `host` and `port`."""
+    """Raises InputError if no server can listen at `host` and `port`."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         socket.create_server(address, family=family).close()
@@ -109,7 +109,7 @@ def check_address(host: str, port: int) -> None:
 
 
 def log_config() -> dict[str, Any]:
-    """Returns uvicorn's configuration of logging, by which multiview's lines are written too."""
+    """Returns uvicorn's logging configuration, extended to multiview's own lines."""
     from uvicorn.config import LOGGING_CONFIG
 
     config = copy.deepcopy(LOGGING_CONFIG)

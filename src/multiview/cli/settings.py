@@ -27,7 +27,7 @@ BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: its dotted name, its type in words, its default and its value as they are written after `=`, its docstring."""
+    """One setting: dotted name, type in words, default and value (as written after `=`), and docstring."""
 
     name: str
     type: str
@@ -120,7 +120,7 @@ def show_settings(name: str | None, preset: str | None, settings: Sequence[str])
 
 
 def _within(setting: str, name: str) -> bool:
-    """Whether a setting is the named one or in the named section; all pods' settings are listed as `kubeflow.cpu`'s."""
+    """Whether a setting is the named one or in the named section; those of GPU pods are listed as `kubeflow.cpu`'s."""
     name = name.replace("kubeflow.gpu.", "kubeflow.cpu.")
     return setting == name or setting.startswith(f"{name}.")
 
@@ -140,7 +140,7 @@ def flattened(overrides: Mapping[str, object]) -> Iterator[tuple[str, str]]:
 
 
 def written(value: object) -> str:
-    """Returns a value as YAML on one line; of a GPU's pod only the settings that differ from other pods'."""
+    """Returns a value as YAML on one line; for a GPU pod, only the settings that differ from other pods'."""
     if isinstance(value, GpuPod):
         others = Pod()
         value = {name: own for name, own in value if own != getattr(others, name)}
