@@ -1,4 +1,4 @@
-"""The body of every component, between KFP and the steps: reads and writes KFP's artifacts, and runs the step."""
+"""The body of every component: reads KFP's artifacts, runs the step, and writes KFP's artifacts."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ Given: TypeAlias = KfpArtifact
 
 @contextlib.contextmanager
 def exit_with_one_line() -> Iterator[None]:
-    """Ends the process with an InputError's line alone, as a command does, instead of a traceback."""
+    """Ends the process with only an InputError's line, as a command does, instead of a traceback."""
     try:
         yield
     except InputError as error:
@@ -46,19 +46,19 @@ def execute(
 ) -> str:
     """Runs a step, or finds its outputs, and returns the address of its first output.
 
-    - `name` is the step's name in the table of steps, which declares the inputs and outputs among the `artifacts`.
-    - `run` is the JSON of a `runs.RunReference`, or the address of a store, in which the step is a run of its own.
-    - `config` is the JSON of the settings that the step reads, or settings as `--set` takes them; in a run that its first
-      step has opened it is empty, and the settings are read from the store.
+    - `name` is the step's name in the table of steps, which declares its inputs and outputs, given as `artifacts`.
+    - `run` is the JSON of a `runs.RunReference`, or the address of a store, where the step becomes a run of its own.
+    - `config` is the JSON of the settings that the step reads, or settings as `--set` takes them. It is empty in a run
+      that its first step has opened; the settings are then read from the store.
     - `path` is the step's path in the run, by default its name. A `shard` is appended to it; the step then reads only
       that shard's file of its `sharded_inputs`.
-    - `there` is JSON: by input, the addresses of all shards in order, null for those that the input itself has.
+    - `there` is JSON: for each input, the addresses of all shards in order, null for a shard that the input lists.
 
-    The metadata of an input hold its `address`, and its `digest` unless any content will do. The metadata of an output
-    receive its `address`, its `digest` and the step's `path`; its file becomes a copy of its record, or the step's page,
-    which Kubeflow shows. A step with figures has one more output, `metrics`, whose metadata are the figures.
+    An input's metadata hold its `address`, and its `digest` unless any content will do. An output's metadata receive
+    its `address`, its `digest` and the step's `path`; its file becomes a copy of its record, or a report's page, which
+    Kubeflow shows. A step with figures has one more output, `metrics`, whose metadata are the figures.
 
-    Raises every exception of the step but InputError, whose line ends the process.
+    Raises every exception of the step except InputError, whose line ends the process.
     """
     follow_pod()
     declared = step(name)
@@ -91,9 +91,9 @@ def execute(
 
 
 def import_artifact(address: str, digest: str, artifact: KfpArtifact) -> None:
-    """Makes a KFP artifact of an artifact in a store. KFP's own importer makes one artifact of one address, which its
-    metadata store refuses as two inputs of a step, and opens no bucket but the pipeline root's at an S3 endpoint of its
-    own. Raises InputError for an address without an artifact, and for another digest, unless `digest` is empty."""
+    """Makes a KFP artifact from an artifact in a store. KFP's own importer makes one artifact per address, which its
+    metadata store refuses as two inputs of a step; and at another S3 endpoint it opens only the pipeline root's bucket.
+    Raises InputError if there is no artifact at the address, or its digest is not `digest` (empty: any will do)."""
     _, record = load_record(address)
     if digest and record.digest != digest:
         raise InputError(
@@ -104,7 +104,7 @@ def import_artifact(address: str, digest: str, artifact: KfpArtifact) -> None:
 
 
 def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> Inputs:
-    """Returns references to the inputs of a step, or to one shard's file of each input that is read by shard."""
+    """Returns references to a step's inputs; for a shard, to that shard's file of each input that is read by shard."""
     references: dict[str, Reference | list[Reference]] = {}
     for name in declared.inputs:
         artifact = artifacts[name]
@@ -115,7 +115,7 @@ def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> I
 
 
 def _reference(artifact: KfpArtifact | str, file: str | None = None) -> Reference:
-    """Returns the reference in an artifact's metadata, of a JSON text, or to an address. Raises InputError if there is none."""
+    """Returns the reference in an artifact's metadata or in JSON, or to an address. Raises InputError for none."""
     if isinstance(artifact, str) and _is_json(artifact):
         return Reference.model_validate_json(artifact).model_copy(update={"file": file})
     if isinstance(artifact, str):
@@ -129,8 +129,8 @@ def _reference(artifact: KfpArtifact | str, file: str | None = None) -> Referenc
 
 
 def configured(declared: Step, text: str) -> str:
-    """Returns the canonical JSON of the settings that a step reads, from a text as `--set` takes it. Any step may be
-    given `model.architecture`, which decides defaults. Raises InputError for any other setting that it does not read."""
+    """Returns the canonical JSON of the settings that a step reads, from a text in the form of `--set`. Any step may be
+    given `model.architecture`, which decides defaults; any other setting that it does not read raises InputError."""
     overrides = parse_settings(text)
     for leaf in leaves(overrides):
         if leaf != "model.architecture" and not declared.reads(leaf):
@@ -160,9 +160,9 @@ def _is_json(text: str) -> bool:
 
 
 def open_index(address: str, **artifacts: KfpArtifact) -> str:
-    """Hands on the artifacts of an index: the `index` at an address, or of a store's champion, with its `model` and
-    `passages`. Returns the address of the passages' Parquet files, as for `corpus.source`. Raises InputError for an
-    address of something else, and for a store without a champion."""
+    """Passes on the `index` at an address, or of a store's champion, with its `model` and `passages`. Returns the
+    address of the passages' Parquet files, as `corpus.source` takes it. Raises InputError if the address is neither an
+    index's nor that of a store with a champion."""
     from multiview.serving.retriever import load_artifacts
 
     index, model, passages = load_artifacts(_load_index(address).address)
@@ -206,12 +206,12 @@ def _shipping(reporter: StepReporter, alone: bool, uri: str | None) -> Iterator[
             yield
     finally:
         if alone:
-            with contextlib.suppress(Exception):  # left to `multiview sync`
+            with contextlib.suppress(Exception):  # `multiview sync` ships it later
                 tracking.ship(reporter.store, reporter.run, uri)
 
 
 def _compare_servers(uri: str) -> None:
-    """Warns where KFP's MLflow plugin has replaced the MLflow server of the pod's settings."""
+    """Warns if KFP's MLflow plugin has replaced the MLflow server of the pod's settings."""
     pod_uri = os.environ.get(environment.MLFLOW_URI)
     plugin = environment.MLFLOW_RUN_ID in os.environ or environment.MLFLOW_EXPERIMENT_ID in os.environ
     if plugin and pod_uri and pod_uri != uri:

@@ -35,9 +35,9 @@ from multiview.steps.work import StepReporter
 
 OPEN_RUN, CLOSE_RUN = "open-run", "close-run"
 CLOCK_DIFFERENCE = 60.0
-"""Largest difference between the clocks of two pods, in seconds."""
+"""Largest expected difference between two pods' clocks, in seconds."""
 FAILURES_SHOWN = 3
-"""Most failed steps whose lines a message's text has."""
+"""Most failed steps that a message's text names."""
 
 
 def open_run(
@@ -53,10 +53,10 @@ def open_run(
     - `described` is the JSON of a `runs.Run`; empty for a run created on Kubeflow's pages.
     - `job` is Kubeflow's id of this start of the run.
     - `compiled` is the JSON of the `CompiledRequest` that the pipeline carries, empty for a part of a pipeline; `given` and
-      `settings` are this start's parameters, which make another run than the described one where they differ from it.
+      `settings` are this start's parameters: if they differ from the described run's, the run becomes another one.
 
     Returns the JSON of the `runs.RunReference` that all other steps receive. Raises InputError for a store that cannot be
-    written, for settings that the pipeline cannot run with, and for several nodes without a Kubeflow Trainer.
+    written, for settings that the pipeline cannot run with, and for training on several nodes without Kubeflow Trainer.
     """
     opened = open_store(store)
     opened.check_writable()
@@ -71,7 +71,7 @@ def open_run(
     write_settings(opened, run.id, {str(path): node.config for path, node in plan.nodes.items()})
     opened.create(_start_file(run, job), repr(time.time()).encode())
     write_start(opened, job, Start(run=run.id))
-    for step in (OPEN_RUN, CLOSE_RUN):  # which failed in an earlier start
+    for step in (OPEN_RUN, CLOSE_RUN):  # they may have failed in an earlier start
         remove_state(opened, run.id, step)
     mlflow = None
     if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
@@ -89,7 +89,7 @@ def open_run(
 def _opened(
     store: Store, described: str, job: str, compiled: str, given: Mapping[str, object], settings: str
 ) -> tuple[Run, Plan]:
-    """Returns the run of this start, and the plan whose steps' settings are its own."""
+    """Returns the run of this start, and its plan, which has the settings of its steps."""
     run = _described(described, job)
     if not compiled:
         if run is None:
@@ -103,7 +103,7 @@ def _opened(
     if run and not changes:
         return run, request.plan
     check_gpus(request.plan, request.config)
-    if run and (pages := _notify(run).kubeflow):  # which `submit` knew, and the compiled pipeline does not
+    if run and (pages := _notify(run).kubeflow):  # `submit` knew them; the compiled pipeline does not
         request = request.over({"notify": {"kubeflow": pages}})
     return describe(request, store), request.plan
 
@@ -121,16 +121,16 @@ def close_run(
     """The exit handler: brings MLflow up to date, closes the run's parent, and notifies `notify.url` if the run failed.
 
     `notify` and `pipeline` come from the compiled pipeline: nothing else is known of a run that was never opened. A run
-    has succeeded if this start has done or found every step, but those that were `there` before; what Kubeflow's final
-    `status` says of that differs by version. Raises requests.RequestException if the address refuses the message; errors
-    of the store or of MLflow are raised after it was sent, and written as those of a step.
+    has succeeded if this start did or found every step but those that were `there` before; Kubeflow's final `status`
+    does not decide this, as it differs by version. Raises requests.RequestException if the address refuses the message.
+    Errors of the store or of MLflow are raised after the message was sent, and written as this step's.
     """
     run: Run | None = None
     start, complete, mlflow = Start(), False, None
     states: list[StepState] = []
     with contextlib.ExitStack() as stack:
         try:
-            with contextlib.suppress(InputError):  # the first step has failed with it
+            with contextlib.suppress(InputError):  # which made the first step fail
                 run = _described(described, job)
             opened = open_store(store)
             start = read_start(opened, job)
@@ -158,7 +158,7 @@ def close_run(
                 pages = notify.model_dump(exclude_none=True)
                 named = run or Run(id=pipeline, pipeline=pipeline, config={"notify": pages})
                 post(address, failure_message(store, named, job, status, message, states, mlflow))
-                with contextlib.suppress(Exception):  # else a retry tells once more
+                with contextlib.suppress(Exception):  # if this fails, a retry notifies once more
                     write_start(open_store(store), job, start.model_copy(update={"notified": True}))
 
 
@@ -176,8 +176,8 @@ def failure_message(
     states: list[StepState],
     mlflow: str | None = None,
 ) -> dict[str, object]:
-    """Returns the message about a failed run, JSON-ready; a chat shows its `text`: what failed, the first error lines, and
-    where to look. `mlflow` is MLflow's id of the run, where it has it."""
+    """Returns the message about a failed run, JSON-ready. A chat shows its `text`: what failed, the first error lines,
+    and where to look. `mlflow` is MLflow's id of the run, if known."""
     errors = [(state.path, state.error) for state in states if state.failed]
     unfinished = [state.path for state in states if state.status == "running"]
     uri = os.environ.get(environment.MLFLOW_TRACKING_URI)

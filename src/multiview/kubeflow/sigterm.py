@@ -1,4 +1,4 @@
-"""The last second of a step's pod, which Kubernetes has told to end: its state and its MLflow run say so."""
+"""SIGTERM in a step's pod: records in the step's state and its MLflow run that it was killed."""
 
 import contextlib
 import os
@@ -10,13 +10,13 @@ from multiview import names
 from multiview.steps.work import StepReporter, Termination
 
 REPORT_SECONDS = 10.0
-"""Seconds that the end of the block waits for the report."""
+"""Most seconds that the end of the block waits for the report."""
 
 
 @contextlib.contextmanager
 def killed_by_sigterm(reporter: StepReporter, uri: str | None) -> Iterator[None]:
-    """While the block runs, SIGTERM writes at once that the step was killed, to MLflow at `uri` too, and ends the block
-    with `Termination`. A thread writes: Python leaves signals to the main thread, which may be in a library for minutes."""
+    """While the block runs, SIGTERM marks the step as killed at once, also in MLflow at `uri`, and ends the block with
+    `Termination`. A thread records it: the main thread, which handles signals, may be in a library for minutes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -40,7 +40,7 @@ def _raise(number: int, frame: object) -> None:
 
 
 def _leave_to_child() -> None:
-    """Restores the default SIGTERM in a forked child, such as a reader's worker, which would report this step as killed."""
+    """Restores SIGTERM's default in a forked child, such as a reader's worker, which would report this step killed."""
     if signal.getsignal(signal.SIGTERM) is _raise:
         os.close(signal.set_wakeup_fd(-1))
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -50,7 +50,7 @@ os.register_at_fork(after_in_child=_leave_to_child)
 
 
 def _wait(reading: int, reporter: StepReporter, uri: str | None) -> None:
-    """Reports each SIGTERM among the numbers of signals that come, until the other end is closed."""
+    """Reports each SIGTERM among the signal numbers that it reads, until the other end of the pipe is closed."""
     with open(reading, "rb", buffering=0) as signals:
         while number := signals.read(1):
             if number[0] == signal.SIGTERM and not reporter.state.finished:
@@ -59,7 +59,7 @@ def _wait(reading: int, reporter: StepReporter, uri: str | None) -> None:
 
 
 def _report(reporter: StepReporter, uri: str | None) -> None:
-    """Writes that the step was killed into its state, into MLflow and, for whoever closes the run, into the store."""
+    """Records that the step was killed in its state, in MLflow and, for whoever closes the run, in the store."""
     reporter.fail(Termination())
     reporter.store.replace(f"{names.KILLED}/{reporter.run}", b"")
     if uri:
