@@ -1,4 +1,4 @@
-"""Comparisons: of several systems over the same split, BM25 negatives and questions, or of evaluations that exist."""
+"""Comparisons of several systems over the same split, BM25 negatives and questions, or of existing evaluations."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,7 @@ BM25, DOCT5QUERY = WITHOUT_MODEL
 def comparison(overrides: Overrides) -> Plan:
     """Trains and evaluates several systems beside BM25, and compares them.
 
-    Where a system needs generated queries, DocT5Query is another row beside BM25.
+    If a system needs generated queries, DocT5Query is another row beside BM25.
     """
     systems = resolve_systems(overrides)
     config = validate(overrides)
@@ -47,7 +47,7 @@ def comparison_of_evaluations(
     settings: Comparison,
     architectures: Mapping[str, str] | None = None,
 ) -> Plan:
-    """Returns the plan `name`: the comparison of existing evaluations, by row, and its report."""
+    """Returns a plan called `name`: the comparison of existing evaluations, given by row, and its report."""
     plan = Plan(name, architectures=dict(architectures or {}))
     config = resolve({}).model_copy(update={"comparison": settings})
     add_comparison(plan, config, list(evaluations.values()))
@@ -57,7 +57,7 @@ def comparison_of_evaluations(
 def add_fusions(
     plan: Plan, systems: Mapping[str, Config], fusion: Sequence[str], evaluations: dict[str, Node]
 ) -> None:
-    """Adds the rows of systems fused with BM25: hybrid indexes of their views. Raises InputError for unknown systems."""
+    """Adds a row per system to fuse with BM25: a hybrid index of its views. Raises InputError for an unknown system."""
     for system in fusion:
         row = f"{system}-{BM25}"
         if system not in systems or row in evaluations:

@@ -31,8 +31,8 @@ class Data:
 
 
 def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
-    """Adds the split and, if a system needs them, BM25's or given negatives and generated queries. Questions made from the
-    corpus are the training questions, and the dev questions only if the settings name no labelled ones."""
+    """Adds the split and, if a system needs them, BM25's or given negatives and generated queries. Questions made from
+    the corpus become the training questions, and also the dev questions if the settings name no labelled ones."""
     systems = list(systems)
     for each in (config, *systems):
         check_names(each)
@@ -60,7 +60,7 @@ FOUND_BY = "make_questions.found_by"
 
 
 def check_made_questions(config: Config, systems: Iterable[Config]) -> None:
-    """Raises InputError for settings that do not suit training questions which are made from the corpus."""
+    """Raises InputError for settings that do not suit training questions made from the corpus."""
     origin = config.questions.origin
     if config.questions.hard_negatives != "bm25":
         raise InputError(
@@ -88,12 +88,12 @@ def check_made_questions(config: Config, systems: Iterable[Config]) -> None:
 
 
 def _reads_snippets(system: Config) -> bool:
-    """Whether training asks which of Algorithm 1's snippets holds the answer."""
+    """Whether training needs to know which of Algorithm 1's snippets holds the answer."""
     return system.train.positive != "max" and system.model.architecture == "camvr"
 
 
 def _with_snippets(config: Config, systems: Iterable[Config]) -> Config:
-    """Returns the settings with snippets so fine that each lies within one snippet of every system."""
+    """Returns the settings with enough snippets that each lies within one snippet of every system."""
     views = [system.model.views for system in systems if _reads_snippets(system)]
     snippets = max([config.make_questions.snippets, *views])
     made = config.make_questions.model_copy(update={"snippets": snippets})
@@ -121,7 +121,7 @@ def add_made_questions(plan: Plan, config: Config, passages: Output) -> Node:
 
 
 def generator_of(plan: Plan, config: Config) -> Input:
-    """Returns the generator as it comes: an artifact, or a step that is added if the plan lacks it."""
+    """Returns the generator before fine-tuning: an artifact, or a step, which is added if the plan lacks it."""
     if generator := published(config.generation.model):
         return generator
     path = StepPath("initial-generator")
@@ -129,7 +129,7 @@ def generator_of(plan: Plan, config: Config) -> Input:
 
 
 def add_queries(plan: Plan, config: Config, data: Data) -> Output:
-    """Adds the generation of queries for all passages; the generator may be fine-tuned first."""
+    """Adds the generation of queries for all passages, and the fine-tuning of the generator before it, if it is set."""
     generator, passages = generator_of(plan, config), data.passages
     if config.generation.fine_tune:
         step, inputs = "train-generator", {"base": generator, "questions": data.train_questions}
@@ -155,7 +155,7 @@ DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 
 
 def check_names(config: Config) -> None:
-    """Raises InputError for a language, a kind of index or a device that no machine knows."""
+    """Raises InputError for an unknown language, kind of index or device."""
     if config.corpus.language not in PUNKT | LANGUAGES:
         tokenizer(config.corpus.language)
     kind, kinds = config.index.kind, (EXACT, *FACTORY)

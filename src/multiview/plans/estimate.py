@@ -1,5 +1,5 @@
-"""The time, memory and disk of each step before it runs: formulas over the counts of a `Scenario`. Seconds are good to
-some tens of per cent: what changes them less is left out. Memory is stated generously."""
+"""The time, memory and disk of each step before it runs: formulas over the counts of a `Scenario`. Seconds are accurate
+to some tens of per cent, and what changes them less is left out. Memory is estimated generously."""
 
 import json
 import math
@@ -19,22 +19,22 @@ from multiview.steps.path import StepPath
 START_SECONDS, PROCESS_BYTES = 5.0, 7e8
 """Start and memory of a process with torch and transformers."""
 SPLIT_WORDS, BM25_WORDS, BM25_SCORES, HNSW_VIEWS = 4e6, 1.2e6, 4e8, 1.5e4
-"""Words, scores and views into a graph per second."""
+"""Per second: words split, words indexed by BM25, scores of BM25, views added to an HNSW graph."""
 COPIED_BYTES, READ_BYTES = 3.1e8, 1e9
 """Per second: bytes copied with their digests, bytes read from a local SSD."""
 LAUNCH_SECONDS = 1e-2
-"""Launches of a layer's forward and backward pass in a training step."""
+"""Seconds that a layer's kernel launches, forward and backward, take per training step."""
 QUESTION_TOKENS = 14
 STORED_WORD, INDEXED_WORD, ROW, QUESTION, HIT, SEARCH_HIT = 3.0, 22.0, 270.0, 1200.0, 12.0, 250.0
-"""Bytes of a word in a split and in BM25, of a passage and a question in memory, of a hit on disk and in memory."""
+"""Bytes: of a word in a split and in BM25, a passage and a question in memory, a hit on disk and in memory."""
 ACTIVATIONS = 100
 """Bytes per token, layer and unit of width that a backward pass needs; 70 in half precision on an H200."""
 QUESTIONS_AT_ONCE = 4096
 """Questions that share a pass over views which do not fit in memory."""
 SHARD_SECONDS, MOST_SHARDS = 7200.0, 100
-"""A shard is encoded within this time: it is what a pod that is killed repeats."""
+"""Most time to encode a shard, which a killed pod has to repeat; and most shards."""
 GENERATOR, GENERATOR_BYTES, GENERATOR_UNITS = 2e8, 9e8, 24 * 768
-"""Parameters, bytes, and layers times width of a query generator, which is taken to be as large as T5-base."""
+"""Parameters, bytes, and layers times width of a query generator, assumed to be as large as T5-base."""
 REQUEST_SECONDS, REQUEST_TOKENS = 2.0, 180
 """Seconds and tokens per request to a language model, with its answer; the seconds are assumed."""
 
@@ -68,7 +68,7 @@ def split(s: Scenario) -> Cost:
 
 
 def bm25(s: Scenario, questions: float, depth: int, queries: int = 0) -> Cost:
-    """The inverted index is in memory, and every passage, with its `queries`, is scored for every question."""
+    """Holds the inverted index in memory, and scores every passage, with its `queries`, for every question."""
     words = s.passages * (s.words + queries * QUESTION_TOKENS / TOKENS_PER_WORD)
     seconds = words / BM25_WORDS + questions * s.passages / BM25_SCORES
     held = words * INDEXED_WORD + s.passages * ROW + questions * QUESTION
@@ -76,18 +76,18 @@ def bm25(s: Scenario, questions: float, depth: int, queries: int = 0) -> Cost:
 
 
 def drafts(s: Scenario) -> float:
-    """Questions that are made from the passages, at most."""
+    """The most questions that can be made from the passages."""
     made = s.config.make_questions
     return s.passages * made.share * min(made.per_passage, made.snippets)
 
 
 def requests(s: Scenario) -> float:
-    """Requests to a language model: a draft's, and one more where a judge is asked about it."""
+    """Requests to a language model: one per draft, and one more if a judge is asked about it."""
     return drafts(s) * (2 if read_prompt(s.config.make_questions.llm.prompt).judge else 1)
 
 
 def generate(s: Scenario, texts: float, queries: int) -> Cost:
-    """Half of the layers read a text, half of them write its queries, each as long as the longest of its batch."""
+    """Half of the layers read a text, the others write its queries, each as long as the longest one in its batch."""
     written = texts * queries * 2 * QUESTION_TOKENS
     seconds = s.seconds("generate", GENERATOR * (texts * s.tokens + written), gpus=s.shards)
     keys_and_values = s.config.generation.batch_size * queries * 4.0 * GENERATOR_UNITS * (s.tokens + 28)
@@ -95,7 +95,7 @@ def generate(s: Scenario, texts: float, queries: int) -> Cost:
 
 
 def ask(s: Scenario) -> Cost:
-    """The answers are in memory."""
+    """Holds the answers in memory."""
     seconds = requests(s) * REQUEST_SECONDS / s.config.make_questions.llm.concurrency
     return Cost(seconds, drafts(s) * 2 * ROW, drafts(s) * ROW)
 
@@ -109,8 +109,8 @@ def train_generator(s: Scenario) -> Cost:
 
 
 def train(s: Scenario, questions: float, negatives: int) -> Cost:
-    """Three forward passes' operations per step; weights, gradients and AdamW's moments beside the activations; with
-    LoRA the weights, and as much again at most. Each process of a pod has the weights and the data in main memory."""
+    """A step costs three forward passes, and holds weights, gradients, AdamW's moments and activations; with LoRA, at
+    most twice the weights and the activations. Each process of a pod has the weights and the data in main memory."""
     settings, half, shape = s.config.train, s.config.train.precision != "float32", s.shape
     batch = max(1.0, min(settings.batch_size, questions))
     steps = min(max(1.0, settings.epochs * (questions // batch)), settings.max_steps or math.inf)
@@ -132,7 +132,7 @@ def train(s: Scenario, questions: float, negatives: int) -> Cost:
 
 
 def encode(s: Scenario) -> Cost:
-    """A forward pass over each sequence; each shard has a pod with a GPU."""
+    """A forward pass over each sequence; each shard has its own pod, with a GPU if there are any."""
     half, tokens = s.config.encode.compute != "float32", s.sequences * s.tokens
     seconds = s.forward("encode", tokens, half, s.shards, pods=max(1, min(s.shards, s.gpus)))
     batch = 4.0 * s.config.encode.batch_tokens * (s.shape.inner + 6 * s.shape.width)
@@ -140,7 +140,7 @@ def encode(s: Scenario) -> Cost:
 
 
 def teach(s: Scenario) -> Cost:
-    """Forward passes of a cross-encoder, which is taken to be as large as the base model, over every pair."""
+    """Forward passes of a cross-encoder, assumed to be as large as the base model, over every pair."""
     pairs = s.questions * (1 + s.config.bm25.depth + s.config.mining.number)
     seconds = s.forward("encode", pairs * s.tokens, s.config.encode.compute != "float32")
     held, data = 4.0 * s.shape.parameters, s.questions * QUESTION + 200 * pairs
@@ -155,7 +155,7 @@ def faiss_bytes(kind: str, s: Scenario) -> float:
 
 
 def index(s: Scenario, added: float = 1.0) -> Cost:
-    """A copy of the views. The share `added` of them goes into a graph, or into lists after ten rounds of k-means."""
+    """Copies the views; the share `added` of them goes into a graph, or into lists after ten rounds of k-means."""
     kind, views, faiss = s.config.index.kind, s.view_count, faiss_bytes(s.config.index.kind, s)
     seconds, lists = s.view_bytes / COPIED_BYTES, 4 * math.sqrt(views)
     if kind == "hnsw":
@@ -167,7 +167,7 @@ def index(s: Scenario, added: float = 1.0) -> Cost:
 
 
 def with_bm25(cost: Cost, s: Scenario, questions: float = 0) -> Cost:
-    """A cost, and that of BM25's index beside it, which an index over views keeps: terms and scores, once each."""
+    """`cost` plus that of the BM25 index kept beside the views, whose terms and scores count once each."""
     words = bm25(s, questions, 0)
     return replace(
         cost,
@@ -178,7 +178,7 @@ def with_bm25(cost: Cost, s: Scenario, questions: float = 0) -> Cost:
 
 
 def search(s: Scenario, questions: float, depth: int, rankings: float = 1) -> Cost:
-    """Each question is multiplied with every view, or with some lists; views on disk are read once per group."""
+    """Multiplies each question with every view, or those in some lists; views on disk are read once per group."""
     views, hits = s.view_count, questions * depth
     if s.config.index.kind != "exact" and rankings == 1:
         views = min(views, 4 * math.sqrt(views) + views**0.75)
@@ -193,7 +193,7 @@ def search(s: Scenario, questions: float, depth: int, rankings: float = 1) -> Co
 
 
 def evaluate(s: Scenario) -> Cost:
-    """A search, for analyses with rankings by the views one by one."""
+    """A search; analyses also need rankings by each single view."""
     views = s.view_count / s.passages
     rankings = 2 * views if s.config.evaluation.analyses and views > 1 else 1
     return search(s, s.dev_questions, s.config.evaluation.depth, rankings)
@@ -232,14 +232,14 @@ FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
 
 
 def cost_of(step: str, scenario: Scenario) -> Cost:
-    """The cost of a step of the table of steps, with the start of its process."""
+    """The cost of a step in the table of steps, including the start of its process."""
     plain = step if step in FORMULAS else step.removesuffix("-with-queries").removesuffix("-again")
     cost = FORMULAS[plain](scenario) if plain in FORMULAS else Cost()
     return replace(cost, seconds=cost.seconds + START_SECONDS, memory=cost.memory + PROCESS_BYTES)
 
 
 def estimate(request: Request, scenario: Scenario) -> dict[StepPath, Cost]:
-    """The cost of each step of a request's plan, with all of its shards. A refresh encodes the changed passages alone."""
+    """The cost of each step of a request's plan, with all its shards. A refresh encodes only the changed passages."""
     few = replace(scenario, passages=scenario.passages * scenario.changed)
     costs = {}
     for path, node in request.plan.nodes.items():
@@ -266,7 +266,7 @@ def base_config(pipeline: str, overrides: Overrides) -> Config:
 
 
 def shards_for(pipeline: str, overrides: Overrides, scenario: Scenario) -> int:
-    """The number of shards, each encoded within `SHARD_SECONDS`; a multiple of the GPUs where possible."""
+    """The number of shards such that each is encoded within `SHARD_SECONDS`; a multiple of the GPUs if possible."""
     gpus = min(max(1, scenario.gpus), MOST_SHARDS)
     one = replace(scenario, gpus=min(1, scenario.gpus), config=base_config(pipeline, overrides))
     wanted = gpus * math.ceil(max(2, cost_of("encode", one).seconds / SHARD_SECONDS) / gpus)

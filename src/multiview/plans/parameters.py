@@ -85,7 +85,7 @@ class CompiledRequest(BaseModel, frozen=True):
         )
 
     def changes(self, given: Mapping[str, object], settings: str = "") -> JsonObject:
-        """Returns the settings that differ from the compiled ones, or change a step, by their dotted names. `given` has the
+        """Returns the settings, by dotted name, that differ from the compiled ones or change a step. `given` holds the
         values of typed parameters, `settings` is the text of further settings. Raises InputError for a wrong value."""
         # Written as `--set` would have them, so that they name the same run.
         typed = (
@@ -99,7 +99,7 @@ class CompiledRequest(BaseModel, frozen=True):
         before = validate(self.config).model_dump(mode="json")
         after = validate(merge(self.config, asked)).model_dump(mode="json")
         leaves = dict(flatten(asked))
-        # A value may be the setting's default, and another than the architecture's or the pipeline's.
+        # A value may be the setting's default, and yet differ from the architecture's or the pipeline's.
         return {
             name: value
             for name, value in leaves.items()
@@ -115,7 +115,7 @@ class CompiledRequest(BaseModel, frozen=True):
         return request
 
     def _check(self, plan: Plan, changes: Mapping[str, object]) -> None:
-        """Raises InputError for a change of the plan's shape or of pods, and for a setting that changes nothing."""
+        """Raises InputError for a change to the plan's shape or to pods, and for a setting that changes nothing."""
         compiled = make_plan(self.pipeline, self.config)
         for name, value in changes.items():
             words = as_set(name, value)
@@ -139,7 +139,7 @@ class CompiledRequest(BaseModel, frozen=True):
         return merge(self.config, *(nested(name, value) for name, value in changes.items()))
 
     def _matters(self, name: str, changes: Mapping[str, object]) -> bool:
-        """Whether the plan with these changes would be another without the one of this name."""
+        """Whether the change called `name` matters: without it, the changes would make another plan."""
         others = {other: value for other, value in changes.items() if other != name}
         try:
             return make_plan(self.pipeline, self._changed(others)) != make_plan(
@@ -159,9 +159,9 @@ class CompiledRequest(BaseModel, frozen=True):
             )
 
     def _command(self, changes: Mapping[str, object]) -> str:
-        """The command that starts the compiled run with `changes`; where steps run is in it only if they change it."""
+        """The command that runs the compiled request with `changes`; it says where steps run only if changed."""
         shipped = document_names("preset")
-        named = self.preset if self.preset in shipped else None  # else a file, which is not here
+        named = self.preset if self.preset in shipped else None  # a file is not here
         words = ["python", "-m", "pipelines", "submit", self.pipeline]
         words += ["--preset", named] if named else []
         below = dict(flatten(gather(named, [])))
@@ -176,8 +176,8 @@ class CompiledRequest(BaseModel, frozen=True):
 
 
 def parameters_of(request: Request) -> tuple[Parameter, ...]:
-    """Returns the typed parameters of a request's pipeline: those whose value a step reads. The systems of a comparison
-    may all have a learning rate of their own; then there is no parameter for it."""
+    """Returns the typed parameters of a request's pipeline: those whose value a step reads. If every system of a
+    comparison has its own learning rate, for example, there is no parameter for it."""
     base = shared if request.plan.name == "comparison" else resolve
     values = base(request.overrides).model_dump(mode="json")
     steps = [json.loads(node.config) for node in request.plan.nodes.values()]

@@ -1,5 +1,5 @@
-"""A plan: a pipeline as plain data, its steps and the artifacts between them, before it is run or compiled. A rerun, and
-what is left to do of a run, are parts of plans: the outputs of the steps that they leave out are addresses."""
+"""A plan: a pipeline as plain data, its steps and the artifacts between them, before it is run or compiled. A rerun, or
+the rest of an unfinished run, is part of a plan: outputs of steps that it leaves out are given by address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from multiview.steps.work import Inputs
 
 @dataclass(frozen=True)
 class Output:
-    """An output of a step of the plan; the outputs of all shards, if the step runs by shard."""
+    """An output of a step in the plan; of all its shards, if the step runs by shard."""
 
     path: StepPath
     kind: str
@@ -29,7 +29,7 @@ Source = Output | Reference
 """The origin of an input: a step of the plan, or an artifact that exists."""
 
 Outputs = dict[StepPath, dict[str, Reference]]
-"""The outputs of steps by kind, by the step's path, a shard's by the shard's."""
+"""The outputs of each step, or shard of a step, by its path and then by kind."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Node:
     shards: tuple[str, ...] = ()
     """The names of the shards, if the step runs by shard."""
     there: tuple[str | None, ...] = ()
-    """Where other shards are there already: the address of each shard's first output in order, None for one in `shards`."""
+    """If some shards exist already: each shard's first output by address, in order; None for a shard in `shards`."""
 
     def sources(self) -> Iterator[tuple[str, Source]]:
         """Yields the origin of every input, with the input's name."""
@@ -57,7 +57,7 @@ class Node:
         return [self.path.of_shard(shard) for shard in self.shards] or [self.path]
 
     def output(self, kind: str | None = None) -> Output:
-        """Returns the output of a kind; without one the first, which for most steps is the only one."""
+        """Returns the output of a kind; without a kind the first, which for most steps is the only one."""
         kinds = (*self.step.outputs, *self.step.forwards)
         if kind is not None and kind not in kinds:
             raise ValueError(f"{self.path}: {self.step.name} has outputs {kinds}, not {kind}")
@@ -65,7 +65,7 @@ class Node:
 
 
 Input = Source | Node
-"""What a step reads; a node stands for its first output."""
+"""An input as it is given to `Plan.add`; a node stands for its first output."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Plan:
     """The architecture of each system, which MLflow shows; set by the function that adds the system's steps."""
 
     def add(self, path: StepPath, step: str, config: Config, **inputs: Input | Sequence[Input]) -> Node:
-        """Appends a step and returns its node; a sharded step runs on each of the shards of `corpus.shards`. Raises
+        """Appends a step and returns its node; a sharded step runs on each of `corpus.shards` shards. Raises
         ValueError if `inputs` are not those that the step declares, or come from a step that was not added yet."""
         kind = STEPS[step]
         if set(inputs) != set(kind.inputs):
@@ -123,7 +123,7 @@ class Plan:
         return {node.path: fingerprint(node.step, node.config) for node in readers}
 
     def node(self, text: str) -> Node:
-        """Returns the step of a path, for a shard's path with this shard alone. Raises InputError for any other text."""
+        """Returns the step at a path; for a shard's path, with only that shard. Raises InputError for other texts."""
         for node in self.nodes.values():
             if str(node.path) == text:
                 return node
@@ -142,7 +142,7 @@ class Plan:
                     yield node, name, source
 
     def part(self, nodes: Mapping[StepPath, Node], made: Callable[[Node, Output], list[Reference]]) -> Plan:
-        """Returns the plan of some of the nodes. `made` returns what one of them reads of a step that is left out."""
+        """Returns the plan of some nodes; `made` gives what a node reads of the output of a step that is left out."""
         part = Plan(self.name, architectures=self.architectures)
         for node in nodes.values():
             inputs: dict[str, Source | list[Source]] = {}

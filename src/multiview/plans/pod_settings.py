@@ -1,4 +1,4 @@
-"""The pod that the settings give each step, and whether it has the GPUs that the step's settings need."""
+"""Each step's pod by the settings, and the check that it has the GPUs that the step's settings need."""
 
 import json
 
@@ -11,8 +11,8 @@ from multiview.steps.table import GPU_STEPS
 
 
 def pod_of(settings: Kubeflow, step: str) -> Pod:
-    """Returns the pod of a step: the one for CPUs or for GPUs, with the changes of `kubeflow.steps`. A step other than a
-    training has at most one GPU, whatever all steps have. Raises InputError for settings that no pod can have."""
+    """Returns the pod of a step: the CPU or GPU pod, with the changes of `kubeflow.steps`. A step that does not train
+    gets at most one GPU, even if `kubeflow.gpu` has more. Raises InputError for settings that its pod cannot have."""
     kind = "gpu" if step in GPU_STEPS else "cpu"
     pod: Pod = getattr(settings, kind)
     try:
@@ -44,7 +44,7 @@ def pod_of(settings: Kubeflow, step: str) -> Pod:
 
 
 def check_gpus(plan: Plan, config: Config) -> None:
-    """Raises InputError for a step whose settings need a GPU that its pod lacks, or leave idle the GPU that it has."""
+    """Raises InputError for a step whose settings need a GPU that its pod lacks, or would leave its pod's GPU idle."""
     for node in plan.nodes.values():
         name, settings = node.step.name, json.loads(node.config)
         gpus = pod_of(config.kubeflow, name).gpus

@@ -1,4 +1,4 @@
-"""The refresh pipeline: the current corpus, an index made from the champion's, and the gate."""
+"""The refresh pipeline: brings the champion's index up to date with the corpus, and lets a gate decide about it."""
 
 from multiview import metric_names, names
 from multiview.artifacts.record import split_address
@@ -13,8 +13,8 @@ from multiview.plans.system import index_step
 from multiview.steps.path import StepPath
 
 DEFAULTS: Overrides = {"evaluation": {"analyses": []}, "questions": {"max_missing_gold": 1.0}}
-"""Default settings of a refresh, under the given ones: it evaluates for the gate alone, which decides about a corpus that
-lost gold passages by `gate.max_lost_questions`."""
+"""Default settings of a refresh, below the given ones. Only the gate needs its evaluation, and decides about lost gold
+passages by `gate.max_lost_questions`."""
 
 
 def refresh(overrides: Overrides) -> Plan:
@@ -26,7 +26,7 @@ def refresh(overrides: Overrides) -> Plan:
     _check_questions(config)
     if config.refresh.model:
         split_address(config.refresh.model, "refresh.model: ")
-    # Also under the name of the step `promote`: MLflow may first see the model there.
+    # Also by the name of the step `promote`, where MLflow may first see the model.
     systems = (names.CHALLENGER, names.CHAMPION, "promote")
     plan = Plan("refresh", architectures=dict.fromkeys(systems, config.model.architecture))
     champion = plan.add(StepPath("champion"), "champion", config)
@@ -87,7 +87,7 @@ def _check_gate(config: Config) -> None:
 
 
 def _check_questions(config: Config) -> None:
-    """Raises InputError where the questions of the gate, or the generator of queries, would have to be made."""
+    """Raises InputError if a refresh would have to make its questions, or train its generator of queries."""
     asked = config.questions
     if reads_queries(config) and config.generation.fine_tune and not published(config.generation.model):
         raise InputError(
@@ -104,7 +104,7 @@ def _check_questions(config: Config) -> None:
 def _encode_changes(
     plan: Plan, config: Config, old: Input, model: Input, passages: Input
 ) -> tuple[Node, Node]:
-    """Adds the changes since the index `old` and their embeddings, read with queries where the model reads them."""
+    """Adds the changes since the index `old` and their embeddings, with queries if the model reads them."""
     changes_path, encode_path = (StepPath(step, names.CHALLENGER) for step in ("changes", "encode"))
     inputs = {"index": old, "model": model, "passages": passages}
     if not reads_queries(config):

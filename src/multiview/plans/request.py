@@ -1,4 +1,4 @@
-"""The request of a command: a pipeline with its settings, the plan that they make, and the description of its run."""
+"""A command's request: a pipeline with its settings, the plan made from them, and the description of its run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Request:
     compares: tuple[str, ...] = ()
     """The ids of the runs to compare."""
     there: tuple[str, ...] = ()
-    """Paths of the steps that the plan leaves out because their outputs are there."""
+    """Paths of the steps that the plan leaves out because their outputs exist."""
 
     @classmethod
     def make(cls, pipeline: str, overrides: Overrides, preset: str | None = None) -> Request:
@@ -47,11 +47,11 @@ class Request:
         return cls.make(pipeline, gather(preset, settings or []), preset)
 
     def over(self, settings: Overrides) -> Request:
-        """Returns the request over further `settings`, which its own settings override. They must not change the plan."""
+        """Returns the request with further `settings` below its own, which win. They must not change the plan."""
         return replace(self, overrides=merge(settings, self.overrides))
 
     def parts(self, count: int) -> list[Request]:
-        """Returns `count` requests that share out the systems of this comparison. Raises InputError for fewer systems."""
+        """Returns `count` requests that divide this comparison's systems. Raises InputError for fewer systems."""
         settings = self.config.comparison
         systems = list(settings.systems) if self.plan.name == "comparison" and not self.rerun_of else []
         if not 1 <= count <= len(systems):
@@ -60,7 +60,7 @@ class Request:
         return [self._of_systems(systems[start:end]) for start, end in pairwise(ends)]
 
     def _of_systems(self, names: Collection[str]) -> Request:
-        """Returns the comparison of some of its systems."""
+        """Returns the request for a comparison of only these systems."""
         given, settings = self.overrides.get("comparison", {}), self.config.comparison
         changes = {
             "systems": {name: settings.systems[name] for name in names},
@@ -95,7 +95,7 @@ def describe(request: Request, store: Store) -> Run:
 
 
 def _identity(request: Request, store: Store) -> JsonObject:
-    """Returns what tells runs of the same settings apart: what they read, or the schedule, which reads anew."""
+    """Returns what distinguishes runs with the same settings: what they read, or their schedule."""
     plan, identity = request.plan, {}
     if request.rerun_of:
         identity |= {"rerun_of": request.rerun_of, "steps": [str(path) for path in plan.paths()]}

@@ -31,15 +31,15 @@ RATES = {
     "generate": (5.9e10, 5.9e10, 0.1),
     "search": (1e11, 1e11, 0.5),
 }
-"""Operations per second of a core of an AMD EPYC (Zen 4) in float32 and in bfloat16, and the share of a GPU's that are
-reached: measured on an H200 for encoding, assumed for the others."""
+"""Operations per second of a core of an AMD EPYC (Zen 4) in float32 and in bfloat16, and the share that is reached of a
+GPU's: measured on an H200 for encoding, assumed for the others."""
 TOKENS_PER_WORD, EXTRA_TOKENS = 1.3, 10
 TOKENISED = 1.7e5
-"""Tokens per second that a core lays out."""
+"""Tokens per second that a core tokenises and lays out."""
 
 
 class ModelShape(NamedTuple):
-    """The sizes of a BERT-like encoder; `inner` is the width of a layer's two products that are not attention's."""
+    """The sizes of a BERT-like encoder; `inner` is the width of a layer's feed-forward part."""
 
     layers: int
     width: int
@@ -53,7 +53,7 @@ class ModelShape(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """The multiplied parameters and the embeddings; the others are one in a hundred."""
+        """The multiplied parameters and the embeddings; the others are about one per cent."""
         return self.multiplied + self.vocabulary * self.width
 
     def flops(self, tokens: float, length: float) -> float:
@@ -74,8 +74,8 @@ SHAPES = {
 
 
 def shape_of(model: str) -> ModelShape:
-    """The shape of a model of `SHAPES`, or of a base model as in `model.base`, by its config.json. Raises InputError.
-    Gated layers and shared keys, in which kinds of models differ, count in `inner`."""
+    """The shape of a model of `SHAPES`, or of one named as in `model.base`, by its config.json. Gated layers and shared
+    keys, in which kinds of models differ, count in `inner`. Raises InputError if the shape is not known."""
     if model in SHAPES:
         return SHAPES[model]
     import torch
@@ -115,7 +115,7 @@ class Scenario:
     changed: float = 0.01
     """Share of the passages that a refresh finds changed."""
     gpus: int = 0
-    """GPUs in all; 0: processors do everything."""
+    """GPUs in total; 0: processors do everything."""
     gpu: str = "h100"
     cores: int = 8
     """Cores of a step's pod; `memory` is its main memory in bytes."""
@@ -131,20 +131,20 @@ class Scenario:
 
     @property
     def sequences(self) -> float:
-        """Sequences that are encoded: the passages, or each passage once per query where queries are read."""
+        """Encoded sequences: one per passage, or one per passage and query for an architecture that reads queries."""
         reads_queries = architecture(self.config.model.architecture).reads_queries
         return self.passages * (self.config.generation.queries if reads_queries else 1)
 
     @property
     def view_count(self) -> float:
-        """Indexed views: one per sequence for dpr and where queries are read, else `model.views`."""
+        """Indexed views: one per sequence for dpr and architectures that read queries, else `model.views`."""
         model = self.config.model
         one_each = model.architecture == "dpr" or architecture(model.architecture).reads_queries
         return self.sequences * (1 if one_each else model.views)
 
     @property
     def view_bytes(self) -> float:
-        """Bytes of the views in float16, with the tables beside them."""
+        """Bytes of the views in float16, and of the tables beside them."""
         return 2.0 * self.view_count * self.shape.width + 52.0 * self.passages
 
     @property
@@ -152,7 +152,7 @@ class Scenario:
         return 4.0 * self.shape.parameters * (1 if self.config.model.tied else 2)
 
     def seconds(self, work: str, flops: float, half: bool = False, gpus: int = 1) -> float:
-        """Seconds for which up to `gpus` GPUs compute, or all cores where there are none."""
+        """Seconds that up to `gpus` GPUs compute, or all cores if there are none."""
         core, half_core, gpu_share = RATES[work]
         if not self.gpus:
             return flops / self.cores / (half_core if half else core)
@@ -162,7 +162,7 @@ class Scenario:
     def forward(
         self, work: str, tokens: float, half: bool = False, gpus: int = 1, passes: int = 1, pods: int = 1
     ) -> float:
-        """Seconds for `passes` forward passes over `tokens` tokens, or for the cores beside GPUs to tokenise them."""
+        """Seconds for `passes` forward passes over `tokens` tokens; with GPUs, at least those to tokenise them."""
         seconds = self.seconds(work, passes * self.shape.flops(tokens, self.tokens), half, gpus)
         busy = min(gpus, self.gpus)
         return max(seconds, tokens / TOKENISED / max(pods, pods * self.cores - busy)) if busy else seconds

@@ -40,12 +40,12 @@ class SystemSteps:
         return self._evaluate(last, model, index or self._index(0, model))
 
     def _add(self, number: int, step: str, config: Config, **inputs: Input | list[Input]) -> Node:
-        """Adds a step of a round, which reads the passages; its path does not tell with what else it works."""
+        """Adds a step of a round, which reads the passages; its path leaves out any `-with-…` of the step's name."""
         path = StepPath.of_round(self.system, number, step.partition("-with-")[0])
         return self.plan.add(path, step, config, passages=self.data.passages, **inputs)
 
     def _start(self) -> Input:
-        """Returns the model that training starts from: new, or an artifact."""
+        """Returns the model that training starts from: a new one, or an artifact."""
         if address := self.config.train.model:
             return load_record(address, "train.model").reference
         return self.plan.add(StepPath("initial-model", self.system), "initial-model", self.config)
@@ -59,7 +59,7 @@ class SystemSteps:
         return self.plan.add(path, "warm-up", config, **inputs)
 
     def _teach(self, number: int, config: Config, negatives: Input) -> Node:
-        """Adds the scores of a cross-encoder. Raises InputError where none is named, or there is nothing to score."""
+        """Adds the scores of a cross-encoder. Raises InputError if none is named, or there is nothing to score."""
         if not config.mining.cross_encoder:
             raise InputError(
                 "train.distill_weight: distillation needs a teacher; set mining.cross_encoder, or the weight to 0"
@@ -105,7 +105,7 @@ class SystemSteps:
 
 
 def index_step(step: str, config: Config) -> str:
-    """Returns the name of the step that builds an index as `step` does, so that it ranks as `config.search` says."""
+    """Returns the variant of `step` that builds an index which ranks as `config.search` says."""
     return step if config.search == Search() else f"{step}-with-search"
 
 
