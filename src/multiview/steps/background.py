@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 def repeated(
     work: Callable[[], object], pause: float, first: float | None = None, patience: float | None = None
 ) -> Iterator[None]:
-    """Calls `work` repeatedly in a thread while the block runs, `pause` seconds before each call (`first` before the first).
-    A call that raises does not stop the next.
+    """Calls `work` repeatedly in a thread while the block runs, waiting `pause` seconds before each (`first` before
+    the first). A call that raises does not stop the next one.
 
-    The end of the block waits for work that is under way, `patience` seconds at most.
+    At its end the block waits for a call that is under way, at most `patience` seconds.
     """
     ended = threading.Event()
 

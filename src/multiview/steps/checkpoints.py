@@ -1,4 +1,4 @@
-"""Checkpoints of a step: separate artifacts, which two processes that make the same output share without harm."""
+"""Checkpoints of a step: artifacts of their own, which two processes that make the same output can safely share."""
 
 import contextlib
 import shutil
@@ -30,7 +30,7 @@ class Checkpoints(Protocol):
 class StoredCheckpoints:
     """The checkpoints of the output with `key`, in a store.
 
-    A checkpoint holds the events so far of the attempt's `log`, and a resumed log begins with them, so that each
+    A checkpoint holds the events of the attempt's `log` so far, and a resumed log begins with them, so that each
     attempt's log covers the whole work.
     """
 
@@ -38,15 +38,15 @@ class StoredCheckpoints:
         self.store, self.key, self.log = store, key, log
 
     def latest(self) -> Path | None:
-        """Returns a private local copy of the newest whole checkpoint; None if there is none. Damaged ones are named in the
-        log and forgotten: the training makes them again."""
+        """Returns a private local copy of the newest undamaged checkpoint; None if there is none. Damaged ones are named
+        in the log and dropped; the training makes them again."""
         found, damaged = None, []
         for step in reversed(self._steps()):
             try:
                 if found := self._copy(step):
                     break
             except DamagedRecord as error:
-                # Without its record, the same step's next checkpoint is kept.
+                # Without its record, the next checkpoint at this step can be published.
                 self.store.remove(self._record_file(step))
                 damaged.append(f"a damaged checkpoint was left out: {error}")
         if self.log:
@@ -57,8 +57,8 @@ class StoredCheckpoints:
         return found
 
     def _copy(self, step: int) -> Path | None:
-        """Returns a private copy of one checkpoint; None where the other trainer has just dropped it for a later one. Raises
-        DamagedRecord where it is there and damaged, and other errors where it cannot be read or copied now."""
+        """Returns a private copy of a checkpoint; None if another trainer has just dropped it for a later one. Raises
+        DamagedRecord if it is damaged, and other errors if it cannot be read or copied now."""
         record = read_record(self.store, names.CHECKPOINT, self._key(step))
         if record is None:
             return None
@@ -76,16 +76,16 @@ class StoredCheckpoints:
         return f"{names.CHECKPOINT}/{self._key(step)}/{names.RECORD_FILE}"
 
     def publish(self, step: int, folder: Path) -> None:
-        """Keeps a folder as the checkpoint after `step` steps; removes all older checkpoints except the newest of them."""
+        """Publishes a folder as the checkpoint after `step` steps; of older checkpoints, only the newest is kept."""
         if read_record(self.store, names.CHECKPOINT, self._key(step)) is None:
-            # The other trainer may have finished and cleared the checkpoints: then there is nothing to keep.
+            # Another trainer may have finished and cleared the checkpoints: then there is nothing to keep.
             with contextlib.suppress(FileNotFoundError):
                 self._keep(step, folder)
         for older in [s for s in self._steps() if s < step][:-1]:
             self._remove(older)
 
     def clear(self) -> None:
-        """Removes all checkpoints once the model is published. A checkpoint that cannot be removed is only garbage."""
+        """Removes all checkpoints once the model is published. One that cannot be removed is left as garbage."""
         with contextlib.suppress(Exception):
             for step in self._steps():
                 self._remove(step)
@@ -108,7 +108,7 @@ class StoredCheckpoints:
         return f"{self.key}-{step:08d}"
 
     def _remove(self, step: int) -> None:
-        # The record is removed first: a half-removed checkpoint must not look complete. The other
+        # The record is removed first: a half-removed checkpoint must not look complete. Another
         # trainer's attempt at the same checkpoint is left alone.
         folder = f"{names.CHECKPOINT}/{self._key(step)}"
         if record := read_record(self.store, names.CHECKPOINT, self._key(step)):

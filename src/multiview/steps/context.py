@@ -14,14 +14,14 @@ from multiview.steps.events import Events
 from multiview.steps.runs import NO_PAGES, Pages
 
 Input = LocalArtifact | Reference | list[LocalArtifact]
-"""An input of a step: on local disk, not on local disk and only named in the record, or a list on local disk."""
+"""An input of a step: an artifact on local disk, a list of them, or a reference that is only recorded."""
 
 
 @dataclass(frozen=True)
 class StepContext:
     """Everything that the function of a step may use. Anything that the step does not declare raises UndeclaredAccess.
 
-    The function of a step with an input `queries` and an output `counts`, and a call of it as in a test:
+    A step's function with an input `queries` and an output `counts`, called as in a test:
 
     >>> def count(context: StepContext) -> None:
     ...     words = context.input("queries").path.read_text().split()
@@ -57,7 +57,7 @@ class StepContext:
         return staged
 
     def optional_input(self, name: str) -> LocalArtifact | None:
-        """Returns the input `name` on local disk; None if another step with the same function declares it."""
+        """Returns the input `name` on local disk; None if only another step with the same function has it."""
         staged = self.inputs.get(name)
         if not isinstance(staged, LocalArtifact | None):
             raise TypeError(f"input {name} is not one artifact on local disk")

@@ -1,6 +1,6 @@
-"""The events of a step while it works: metrics and warnings in a file beside its output, and its progress in another.
+"""The events of a step while it works: metrics and warnings in one file beside its output, its progress in another.
 
-`tracking` turns event files into MLflow runs; who watches a run reads the progress. A step waits for neither of them.
+`tracking` turns event files into MLflow runs; displays of a run read the progress. A step waits for neither.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from multiview.steps.background import repeated
 FLUSH_SECONDS = 10.0
 PROGRESS_SECONDS = 0.5
 LINE_SECONDS = 30.0
-"""Seconds between two lines about a step that is at work."""
+"""Seconds between two lines about a working step."""
 SHOWN = ("loss", "learning_rate", metric_names.of_validation(metric_names.MRR))
 """The metrics in these lines."""
 
 
 class Events:
-    """Receiver of a step's events while it works. This one discards them, as in all processes of a step but the first."""
+    """Receives a step's events while it works. This one discards them, as in all of a step's processes but the first."""
 
     def metric(self, name: str, value: float, step: int | None = None) -> None:
         """Records a number, with its training step if there is one."""
@@ -44,8 +44,8 @@ class Events:
 
 
 class EventLog(Events):
-    """The events of one attempt, in `<attempt>.events.jsonl` beside its output: a local file grows line by line, in a bucket
-    the whole object is replaced every `FLUSH_SECONDS`."""
+    """The events of one attempt, in `<attempt>.events.jsonl` beside its output. A local file grows line by line; in a
+    bucket the whole object is replaced every `FLUSH_SECONDS`."""
 
     def __init__(self, store: Store, attempt: str, note: Callable[[str], None] = lambda text: None):
         """`attempt` is the attempt's folder, relative to the store; `note` writes a text into the step's log."""
@@ -60,12 +60,12 @@ class EventLog(Events):
         self.begin("begins")
 
     def begin(self, phase: str) -> None:
-        """Begins a phase of the step, which the lines name until it reports progress."""
+        """Begins a phase of the step; the log's lines name it until the step reports progress."""
         self._phase, self._since, self._first = phase, time.monotonic(), 0
         self._progress = replace(self._progress, done=0, total=0, unit="")
 
     def lines(self) -> contextlib.AbstractContextManager[None]:
-        """While the block runs, writes how far the step is, and a line into its log every `LINE_SECONDS`."""
+        """While the block runs, keeps the step's progress written, and logs a line every `LINE_SECONDS`."""
         pause = PROGRESS_SECONDS if self._local else FLUSH_SECONDS
         return repeated(self._tell, pause, patience=FLUSH_SECONDS)
 
@@ -121,7 +121,7 @@ class EventLog(Events):
                 self._write()
 
     def close(self) -> None:
-        """Writes the events that are not written yet, and lets all of them last. Raises what the store raises."""
+        """Writes the events that are not written yet, and syncs the file to disk. Raises what the store raises."""
         self._write()
         if self._written and isinstance(self.store, LocalStore):
             sync(self.store.root / events_path(self.attempt))
@@ -129,7 +129,7 @@ class EventLog(Events):
     def _write(self) -> None:
         new = "".join(self._lines[self._written :])
         if new and self._whole and isinstance(self.store, LocalStore):
-            self._whole = False  # where this write breaks off, the next one replaces the file
+            self._whole = False  # if this write breaks off, the next one replaces the file
             path = self.store.root / events_path(self.attempt)
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("a", encoding="utf-8") as file:
@@ -151,13 +151,13 @@ def progress_path(attempt: str) -> str:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a step is; unknown while `total` is 0."""
+    """How far a step has come; unknown while `total` is 0."""
 
     done: int = 0
     total: int = 0
     unit: str = ""
     line: str = ""
-    """The last line about it, written every `LINE_SECONDS` while the step is at work."""
+    """The last line about it, written every `LINE_SECONDS` while the step works."""
     time: float = 0.0
     """When that line was written, in seconds since 1970."""
 
@@ -169,7 +169,7 @@ def read_progress(store: Store, attempt: str) -> Progress | None:
 
 
 def pace(progress: Progress, done: int, seconds: float) -> str:
-    """Returns how far a step is that has `done` so much in these seconds.
+    """Returns how far a step is, with its rate and the time left, given what it has `done` in these seconds.
 
     >>> pace(Progress(300, 2000, "passages"), 250, 20.0)
     '300/2,000 passages, 12.5/s, 0:02:16 left'
@@ -205,7 +205,7 @@ _EVENTS = {"metric": MetricEvent, "warning": WarningEvent}
 
 
 def read_events(store: Store, attempt: str) -> Iterator[MetricEvent | WarningEvent]:
-    """Yields the events of an attempt, up to a line that a kill cut short. Raises InputError for JSON that is no event."""
+    """Yields the events of an attempt, up to a line cut off by a kill. Raises InputError for JSON that is no event."""
     for number, line in enumerate((store.read(events_path(attempt)) or b"").splitlines(), 1):
         try:
             fields = json.loads(line)

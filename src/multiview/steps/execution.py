@@ -17,7 +17,7 @@ from multiview.steps.step import FORWARDED_FILE, Step, load_function
 from multiview.steps.work import Inputs, StepReporter, Work
 
 ATTEMPTS = 2
-"""How often a step is done if `multiview gc` collects what it forwards meanwhile."""
+"""How often a step is tried if `multiview gc` collects what it forwards meanwhile."""
 
 
 def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) -> dict[str, Record]:
@@ -28,7 +28,7 @@ def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) ->
     if (found := find_outputs(work, store)) and (outputs := claim_outputs(work, found, reporter)):
         return outputs
     old = work.find(store).get(step.outputs[0])
-    if old and not _holds(store, step, old):  # else it would be found again, whatever is made now
+    if old and not _holds(store, step, old):  # otherwise it would be found again, whatever is made now
         store.remove(f"{old.folder}/{names.RECORD_FILE}")
     template = template_here() if step.multi_node else None
     for _ in range(ATTEMPTS):
@@ -52,10 +52,10 @@ def find_outputs(work: Work, store: Store) -> dict[str, Record]:
 def claim_outputs(
     work: Work, outputs: Mapping[str, Record], reporter: StepReporter, status: Status = "found"
 ) -> dict[str, Record]:
-    """Writes `outputs` and what the step forwards into its state; returns them if all is there after that, else none.
+    """Writes `outputs` and what the step forwards into its state; returns `outputs` if all still exist, else none.
 
-    A `multiview gc` at work meanwhile has taken them before, or sees that they are referred to, and leaves them. Raises
-    as `_forwards`.
+    A `multiview gc` that runs meanwhile either took them before, or sees the references and leaves them. Raises as
+    `_forwards`.
     """
     store, step, first = reporter.store, work.step, outputs[work.step.outputs[0]]
     reporter.describe(work)
@@ -63,7 +63,7 @@ def claim_outputs(
         reporter.finish(status, first.data, references_of(step, store, outputs))
     except ArtifactGone:
         return {}
-    # What a step has just made was referred to before it was there.
+    # What a step has just made was referred to before it existed.
     if (status == "done" or work.find(store) == outputs) and _forwards_hold(store, step, first):
         return {**outputs}
     reporter.begin_again()
@@ -71,7 +71,7 @@ def claim_outputs(
 
 
 def references_of(step: Step, store: Store, outputs: Mapping[str, Record]) -> dict[str, Reference]:
-    """Returns references to a step's outputs, and to the artifacts that it forwards, by output. Raises as `_forwards`."""
+    """Returns references to a step's outputs and the artifacts that it forwards, by output. Raises as `_forwards`."""
     references = {kind: Reference.to(store, record) for kind, record in outputs.items()}
     for output, reference in _forwards(store, step, outputs[step.outputs[0]]).items():
         references[output] = load_reference(reference, f"{step.name} {output}", store).reference
@@ -79,7 +79,7 @@ def references_of(step: Step, store: Store, outputs: Mapping[str, Record]) -> di
 
 
 def _holds(store: Store, step: Step, record: Record) -> bool:
-    """Whether what a step forwards is there, and its effects besides its outputs still hold."""
+    """Whether what a step forwards exists, and its effects besides its outputs still hold."""
     effects = step.still_holds
     return _forwards_hold(store, step, record) and (not effects or load_function(effects)(store, record))
 

@@ -39,7 +39,7 @@ class StepPath:
 
     @classmethod
     def parse(cls, text: str) -> StepPath:
-        """Returns the path of a text; the inverse of `str`. Raises ValueError for a text that is no path."""
+        """Returns the path that a text names; the inverse of `str`. Raises ValueError for a text that is no path."""
         *parents, last = text.split("/")
         shard = ""
         if parents and _SHARD.fullmatch(last):
@@ -62,7 +62,7 @@ class StepPath:
 
     @property
     def row(self) -> str:
-        """The row of a step's results: the name of its system, or of the step if it has no system."""
+        """The row for a step's results: its system's name, or the step's if it has no system."""
         return self.system or self.step
 
     @property
@@ -90,7 +90,7 @@ def shard_file(shard: str) -> str:
 
 
 def last_rounds(paths: Iterable[StepPath]) -> dict[str, StepPath]:
-    """Returns the path with the highest round per row, the last one among equals; rows in the order of `paths`."""
+    """Returns per row the path with the highest round (the last one of equals); rows are in the order of `paths`."""
     last: dict[str, StepPath] = {}
     for path in paths:
         known = last.get(path.row)
@@ -100,7 +100,7 @@ def last_rounds(paths: Iterable[StepPath]) -> dict[str, StepPath]:
 
 
 def unfinished_rounds(done: Mapping[str, StepPath], planned: Iterable[str], step: str) -> list[str]:
-    """Returns the `planned` steps called `step` that are a row's last, where only one of an earlier round is `done`."""
+    """Returns each row's last `planned` step called `step`, if only one of an earlier round is `done`."""
     last = last_rounds(path for path in map(StepPath.parse, planned) if path.step == step)
     return [
         str(path) for row, path in last.items() if row in done and (path.round or 0) > (done[row].round or 0)

@@ -18,17 +18,17 @@ def code_version() -> dict[str, str]:
 
 
 def git_sha() -> str | None:
-    """Returns the commit of the running code: in an image, the image's, else the checkout's."""
+    """Returns the commit of the running code: the image's, else the checkout's."""
     return os.environ.get(environment.GIT_SHA) or _checkout()
 
 
 @cache
 def _checkout() -> str | None:
-    """The commit of this checkout, with `-dirty` where its files differ from it; None outside of one."""
+    """The commit of this checkout, with `-dirty` if its files differ; None outside a checkout."""
     if shutil.which("git") is None:
         return None
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    command += ["--abbrev=40", "--exclude=*"]  # the commit alone, and no tag's name
+    command += ["--abbrev=40", "--exclude=*"]  # only the commit, without tags
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     return result.stdout.strip() or None
 

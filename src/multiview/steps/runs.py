@@ -22,7 +22,7 @@ Status = Literal["running", "done", "found", "failed", "killed"]
 
 
 class Pages(BaseModel, frozen=True):
-    """The pages of a run, for notices; None where an address is not known."""
+    """The pages of a run, for notices; None if an address is not known."""
 
     kubeflow: str | None = None
     """Kubeflow page of this start."""
@@ -33,7 +33,7 @@ NO_PAGES = Pages()
 
 
 class RunReference(BaseModel, frozen=True):
-    """The run of a step on Kubeflow, passed to each as one small JSON string."""
+    """The run of a step on Kubeflow, passed to every step as one small JSON string."""
 
     store: str
     run: str
@@ -62,12 +62,12 @@ class Run(BaseModel, frozen=True):
 
 
 class Start(BaseModel, frozen=True):
-    """Outcome of the first step of a start on Kubeflow, in `starts/<Kubeflow's id>.json`."""
+    """Outcome of the first step of a run's start on Kubeflow, in `starts/<Kubeflow's id>.json`."""
 
     run: str | None = None
     error: str | None = None
     notified: bool = False
-    """Whether `notify.url` was told of its failure."""
+    """Whether its failure was sent to `notify.url`."""
 
 
 class StepState(BaseModel, frozen=True):
@@ -97,7 +97,7 @@ class StepState(BaseModel, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Whether the step ended without its outputs: by its own error, or as its pod was told to end."""
+        """Whether the step ended without its outputs: by its own error, or because its pod was told to end."""
         return self.status in ("failed", "killed")
 
 
@@ -105,7 +105,7 @@ MARKS: dict[Status, str] = {"running": " ", "done": "✓", "found": "✓", "fail
 
 
 def lines_about(state: StepState, number: str = "", width: int = 0) -> Iterator[str]:
-    """Yields what a log says of a step that begins or ends, with its number in the run and the width of the longest path."""
+    """Yields a log's lines about a step that begins or ends; `number` is its place in the run, `width` pads its path."""
     taken = {"running": "started", "found": "found"}.get(state.status, duration(state))
     yield f"{MARKS[state.status]} {number}{state.path:<{width}} {taken}"
     if state.status == "done":
@@ -114,7 +114,7 @@ def lines_about(state: StepState, number: str = "", width: int = 0) -> Iterator[
 
 
 def noted(path: str, text: str) -> str:
-    """Returns a log's line about a step at work."""
+    """Returns a log's line about a working step."""
     return f"  {path}: {text}"
 
 
@@ -136,14 +136,14 @@ def write_run(store: Store, run: Run) -> None:
     if not run.created:
         run = run.model_copy(update={"created": datetime.now(UTC).isoformat(timespec="seconds")})
     store.create(_run_file(run.id), run.model_dump_json(indent=1).encode())
-    if run.study:  # which may have found the run of another study, or of none
+    if run.study:  # another study, or a plain command, may have made this run before
         store.create(f"{_studies(run.id)}/{run.study}", b"")
 
 
 def studies_of(store: Store, run: Run) -> list[str]:
     """Returns the names of the studies that a run is a row of."""
     found = {file.rpartition("/")[2] for file in store.files(_studies(run.id))} | {run.study or ""}
-    # A hidden file is on its way into the store.
+    # A hidden file is still being written.
     return sorted(name for name in found if name and not name.startswith("."))
 
 
@@ -220,13 +220,13 @@ def read_states(store: Store, run: str, but: Container[str] = ()) -> Iterator[St
     folder = f"{names.RUNS}/{run}/steps"
     for file in store.files(folder):
         path = file[len(folder) + 1 :].removesuffix(".json")
-        hidden = path.rpartition("/")[2].startswith(".")  # on its way into the store
+        hidden = path.rpartition("/")[2].startswith(".")  # still being written
         if not hidden and path not in but and (state := read_state(store, run, path)):
             yield state
 
 
 def remove_state(store: Store, run: str, path: str) -> None:
-    """Forgets a step of a run, as before it has begun."""
+    """Forgets a step's state, as if it had not begun."""
     store.remove(_state_file(run, path))
 
 
@@ -235,7 +235,7 @@ def _state_file(run: str, path: str) -> str:
 
 
 def finished_outputs(states: Iterable[StepState], output: str) -> dict[str, Reference]:
-    """Returns the output `output`, such as `index`, of each finished step that has it, by the step's path."""
+    """Returns the output called `output`, such as `index`, of each finished step that has one, by the step's path."""
     return {
         state.path: state.outputs[output] for state in states if state.finished and output in state.outputs
     }

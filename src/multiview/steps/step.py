@@ -16,7 +16,7 @@ from multiview.errors import InputError
 from multiview.steps.context import StepContext
 
 FORWARDED_FILE = "handed_on.json"
-"""File of a step's first output with the references of the artifacts that it forwards, by output."""
+"""File in a step's first output with references to the artifacts that it forwards, by output."""
 
 FIGURES = {
     names.EVALUATION: "multiview.evaluation.files:of_evaluation",
@@ -41,7 +41,7 @@ class StepInput(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """The digest of the artifact, or the sha256 of the only file that is read from it."""
+        """The digest of the artifact, or the sha256 of the one file that is read."""
         return self.files[0].sha256 if self.reference.file else self.record.digest
 
 
@@ -61,21 +61,21 @@ class Step:
     """The settings that it reads: whole sections (`encode`) or single settings of them (`questions.seed`)."""
     inputs: tuple[str, ...] = ()
     fingerprint_path: str | None = None
-    """A function (settings) -> JSON that fingerprints what it reads besides its inputs: the sources outside the store. Of
-    a step that `reads_store`: (settings, store) -> JSON."""
+    """A function (settings) -> JSON that fingerprints what it reads besides its inputs: sources outside the store. For
+    a step that `reads_store`, it is (settings, store) -> JSON."""
     list_inputs: tuple[str, ...] = ()
     sharded: bool = False
     """Whether it works on one shard of its passages."""
     checkpoints: bool = False
     """Whether an interrupted step continues from checkpoints."""
     gpu: bool = False
-    """Whether it uses a GPU: on Kubeflow it runs in the GPU image and a pod with GPUs."""
+    """Whether it uses a GPU: on Kubeflow it runs in the GPU image, in a pod with GPUs."""
     unkeyed_inputs: tuple[str, ...] = ()
-    """Inputs that are no part of its key: they save work and change no byte of its outputs."""
+    """Inputs that are not part of its key: they save work, but change no byte of its outputs."""
     recorded_inputs: tuple[str, ...] = ()
-    """Inputs that its record names and that are not staged."""
+    """Inputs that are only named in its record, and not staged."""
     traced_inputs: tuple[str, ...] = ()
-    """Inputs whose ancestors' records it reads too, so its key holds these inputs' keys and not their digests alone."""
+    """Inputs whose ancestors' records it also reads, so that its key holds their keys besides their digests."""
     reads_store: bool = False
     """Whether its function reads the store, or writes into the store besides its outputs."""
     still_holds: str | None = None
@@ -87,7 +87,7 @@ class Step:
 
     @property
     def figures_path(self) -> str | None:
-        """A function (store, record of its first output) -> the figures by name that Kubeflow's pages show."""
+        """A function (store, record of its first output) -> figures by name, which Kubeflow's pages show."""
         return FIGURES.get(self.outputs[0])
 
     @property
@@ -97,7 +97,7 @@ class Step:
 
     @property
     def sharded_inputs(self) -> tuple[str, ...]:
-        """Inputs from which a step on one shard reads that shard's file alone."""
+        """Inputs of which a step on one shard reads only that shard's file."""
         return tuple(name for name in ("passages", "queries") if self.sharded and name in self.inputs)
 
     def reads(self, setting: str) -> bool:
@@ -114,7 +114,7 @@ class Step:
         return canonical_json(settings)
 
     def parse(self, config: str) -> Config:
-        """Returns the settings of `configure`'s JSON; reading any other raises UndeclaredAccess. Raises InputError for a
+        """Returns the settings in `configure`'s JSON; reading others raises UndeclaredAccess. Raises InputError for a
         setting that this version does not have."""
         sections: dict[str, Section] = {}
         for name, values in loads(config).items():
@@ -133,13 +133,13 @@ class Step:
         return self.key_of(key_settings(settings), digests, sources)
 
     def key_of(self, config: JsonObject, digests: Mapping[str, object], sources: JsonObject) -> str:
-        """Returns the key by the settings in a record's form."""
+        """Returns the key, given the settings in the form that a record has."""
         about = {"step": self.name, "version": self.version, "config": config}
         identity = canonical_json({**about, "inputs": dict(digests), "sources": sources})
         return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
     def input_digests(self, inputs: Mapping[str, Sequence[StepInput]]) -> dict[str, str | list[str]]:
-        """Returns the digest of each input that is part of the key; of a traced input, with the artifact's key."""
+        """Returns the digest of each input that is part of the key; a traced input's comes with the artifact's key."""
         digests: dict[str, str | list[str]] = {}
         for name in inputs.keys() - set(self.unkeyed_inputs):
             traced = name in self.traced_inputs
@@ -151,7 +151,7 @@ class Step:
         return load_function(self.function_path)
 
     def fingerprint(self, settings: Config, store: Store | None) -> JsonObject:
-        """Returns the fingerprint of what decides the outputs besides settings and inputs; without a store, of sources."""
+        """Returns the fingerprint of all else that decides the outputs; without a store, only that of sources."""
         read = (settings, store) if self.reads_store else (settings,)
         return load_function(self.fingerprint_path)(*read) if self.fingerprint_path else {}
 

@@ -13,15 +13,15 @@ BUSY = (429, 500, 502, 503, 504)
 RETRY = Retry(5, backoff_factor=1, status_forcelist=BUSY, allowed_methods=None, raise_on_status=False)
 
 CHATS = re.compile(r"https://(hooks\.slack(-gov)?\.com|chat\.googleapis\.com)/")
-"""Webhooks that take `text` alone: Google Chat refuses a message with a field that it does not know."""
+"""Webhooks that get only `text`: Google Chat refuses a message with an unknown field."""
 
 LONGEST_LINE = 300
-"""Characters of a line of a chat's message."""
+"""Most characters of a line in a chat's message."""
 
 
 def post(url: str, message: Mapping[str, object]) -> None:
-    """Posts `message`, and again while the address is busy; to a chat of `CHATS` its `text` alone. Raises
-    requests.RequestException, whose text names the host alone, for the rest of a chat's address is a secret."""
+    """Posts `message`, with retries while the address is busy; a chat in `CHATS` gets only its `text`. Raises
+    requests.RequestException, which names only the host, because the rest of a chat's address is a secret."""
     sent = {"text": message["text"]} if CHATS.match(url) else message
     try:
         with requests.Session() as session:
@@ -36,7 +36,7 @@ def post(url: str, message: Mapping[str, object]) -> None:
 
 
 def chat_text(*lines: str | None) -> str:
-    """Returns the lines that are not None as a chat's message: shortened, and with <, > and & as chats want them."""
+    """Returns the lines that are not None as a chat's message: shortened, and with <, > and & escaped."""
     shown = (" ".join(line.split()) for line in lines if line)
     short = (line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…" for line in shown)
     return html.escape("\n".join(short), quote=False)

@@ -1,4 +1,4 @@
-"""The work of one step: everything that decides its outputs; and the state that is written while it runs."""
+"""The work of one step, which is everything that decides its outputs, and the state that is written while it runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from multiview.steps.runs import (
 from multiview.steps.step import Step, StepInput, load_function
 
 STREAMED = "multiview.index.view_index:streamed_files"
-"""A function (record of an index) -> its files that can be read in parts, without a local copy."""
+"""A function (record of an index) -> those of its files that can be read in parts, without a local copy."""
 
 Inputs = Mapping[str, Reference | list[Reference]]
 
@@ -83,7 +83,7 @@ class Work:
         checkpoints: Checkpoints | None = None,
         pages: Pages = NO_PAGES,
     ) -> StepContext:
-        """Returns the argument of the step's function, with all inputs staged on local disk, but for `_streamed`."""
+        """Returns the argument of the step's function, with its inputs staged on local disk, except `_streamed` files."""
         streamed = self._streamed()
         inputs = {name: self._input(name, streamed) for name in self.inputs}
         if streamed:
@@ -99,14 +99,14 @@ class Work:
         )
 
     def check_inputs(self, context: StepContext) -> None:
-        """Raises InputError if a file was written to since it was staged: the outputs may be made of other bytes."""
+        """Raises InputError if a file was written to since it was staged: the outputs may be made from other bytes."""
         for name, value in context.inputs.items():
             staged = value if isinstance(value, list) else [value]
             stamps = [each.stamps for each in staged if isinstance(each, LocalArtifact)]
             for file, before in (pair for each in stamps for pair in each.items()):
                 if (now := stamp(file) if file.is_file() else None) == before:
                     continue
-                self._input(name)  # names the file and the way out if it is not whole
+                self._input(name)  # if it is damaged, raises an error with the file and the way out
                 if now is None or not same_writing(now, before):
                     raise InputError(
                         f"{file} was written to while step {self.step.name} read it, so the outputs were not kept: run again"
@@ -120,7 +120,7 @@ class Work:
         return parts if name in self.step.list_inputs else parts[0]
 
     def _streamed(self) -> list[str]:
-        """Returns the files of an input index that stay in their bucket and are read in parts, for want of room."""
+        """Returns the files of an input index that are read in parts from a bucket, as the disk has no room for them."""
         copied = {
             name: [read for read in reads if not isinstance(read.store, LocalStore)]
             for name, reads in self.inputs.items()
@@ -142,7 +142,7 @@ class StepReporter:
     """Keeps the state file of one step of one run up to date."""
 
     log: Callable[[str], None] = staticmethod(lambda line: None)
-    """Receives the lines about the step; a run in this process prints them as it reads the states."""
+    """Receives the lines about the step. A run in this process prints them from the states that it reads."""
 
     def __init__(self, store: Store, run: str, path: str, step: str, pages: Pages = NO_PAGES):
         self.store, self.run, self.pages = store, run, pages
@@ -168,12 +168,12 @@ class StepReporter:
         self.write()
 
     def begin_again(self) -> None:
-        """Sets the status back to running, for the next write: the outputs that were found are gone."""
+        """Sets the status back to running, for the next write, because the outputs that were found are gone."""
         self._change(status="running", attempt="", ended=None, outputs={})
 
     def fail(self, error: BaseException) -> None:
-        """Writes the failure as one line, unless the step was killed: then the error only follows from that. A later
-        attempt that has ended well meanwhile, on another node, stays so."""
+        """Writes the failure as one line, unless the step was killed: then the error only follows from that. If a later
+        attempt, on another node, has finished meanwhile, its state stays."""
         if self.state.status == "killed":
             return
         written = read_state(self.store, self.run, self.state.path)
