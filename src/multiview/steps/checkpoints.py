@@ -38,8 +38,8 @@ class StoredCheckpoints:
         self.store, self.key, self.log = store, key, log
 
     def latest(self) -> Path | None:
-        """Returns a private local copy of the newest undamaged checkpoint; None if there is none. Damaged ones are named
-        in the log and dropped; the training makes them again."""
+        """Returns a private local copy of the newest undamaged checkpoint; None if there is none. Damaged ones are
+        named in the log and dropped; the training makes them again."""
         found, damaged = None, []
         for step in reversed(self._steps()):
             try:

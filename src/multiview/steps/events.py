@@ -28,7 +28,7 @@ SHOWN = ("loss", "learning_rate", metric_names.of_validation(metric_names.MRR))
 
 
 class Events:
-    """Receives a step's events while it works. This one discards them, as in all of a step's processes but the first."""
+    """Receives a step's events while it works. This one discards them, as in all processes of a step but the first."""
 
     def metric(self, name: str, value: float, step: int | None = None) -> None:
         """Records a number, with its training step if there is one."""

@@ -105,7 +105,7 @@ MARKS: dict[Status, str] = {"running": " ", "done": "✓", "found": "✓", "fail
 
 
 def lines_about(state: StepState, number: str = "", width: int = 0) -> Iterator[str]:
-    """Yields a log's lines about a step that begins or ends; `number` is its place in the run, `width` pads its path."""
+    """Yields a log's lines about a step that begins or ends; `number` is its place in the run, and `width` pads it."""
     taken = {"running": "started", "found": "found"}.get(state.status, duration(state))
     yield f"{MARKS[state.status]} {number}{state.path:<{width}} {taken}"
     if state.status == "done":

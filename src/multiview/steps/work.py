@@ -83,7 +83,7 @@ class Work:
         checkpoints: Checkpoints | None = None,
         pages: Pages = NO_PAGES,
     ) -> StepContext:
-        """Returns the argument of the step's function, with its inputs staged on local disk, except `_streamed` files."""
+        """Returns the argument of the step's function, with its inputs on local disk, except `_streamed` files."""
         streamed = self._streamed()
         inputs = {name: self._input(name, streamed) for name in self.inputs}
         if streamed:
@@ -120,7 +120,7 @@ class Work:
         return parts if name in self.step.list_inputs else parts[0]
 
     def _streamed(self) -> list[str]:
-        """Returns the files of an input index that are read in parts from a bucket, as the disk has no room for them."""
+        """Returns the files of an input index that are read in parts from a bucket, if the disk lacks room."""
         copied = {
             name: [read for read in reads if not isinstance(read.store, LocalStore)]
             for name, reads in self.inputs.items()
