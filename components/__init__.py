@@ -1,4 +1,4 @@
-"""The components of Kubeflow Pipelines, which compiles the source of each: a component imports what it calls."""
+"""Components for Kubeflow Pipelines. KFP compiles each one's source, so it imports what it calls itself."""
 
 import os
 from collections.abc import Callable
@@ -15,7 +15,7 @@ GPU_IMAGE = os.environ.get(environment.GPU_IMAGE, "multiview-gpu:python3.11")
 
 
 def component(function: Callable[..., Any], gpu: bool = False) -> PythonComponent:
-    """Returns the component of a function in one of our images; in our own pipelines the pod's GPUs decide in which."""
+    """Returns the component of a function in one of our images; in our own pipelines the pod's GPUs decide which."""
     image = GPU_IMAGE if gpu else CPU_IMAGE
     made = dsl.component(function, base_image=image, install_kfp_package=False, packages_to_install=[])
     assert isinstance(made, PythonComponent)

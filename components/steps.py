@@ -1,5 +1,5 @@
-"""The component of each step, written from the step's declaration: KFP compiles a function's source into the pipeline,
-and reads its annotations in the pod. `inspect` finds the source as it finds that of a class that attrs has made."""
+"""The component of each step, generated from the step's declaration: KFP compiles a function's source into the
+pipeline, and reads its annotations in the pod. `inspect` finds the source in `linecache`, as it does for attrs."""
 
 import linecache
 from functools import cache
@@ -25,8 +25,8 @@ def {function}({parameters}) -> str:
 def step_component(
     step: Step, there: frozenset[str] = frozenset(), by_shard: bool = False
 ) -> PythonComponent:
-    """Returns the component of a step, which hands what it is given to `multiview.kubeflow.component.execute`. The
-    inputs that are `there` before the pipeline runs are references as JSON. Of a list `by_shard`, some shards may be."""
+    """Returns the component of a step, which passes its arguments to `multiview.kubeflow.component.execute`. Inputs
+    that are `there` before the pipeline runs are references as JSON. With `by_shard`, some shards of a list may be."""
     types = {name: f"Input[{artifact_type(name)}]" for name in step.inputs}
     types |= dict.fromkeys(there, "str") | dict.fromkeys(step.list_inputs, "list[str]")
     inputs = [f"{name}: {type_}" for name, type_ in types.items()]
