@@ -58,8 +58,8 @@ def compile_(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Write the IR of a pipeline, or of all, as YAML. No server is asked: pods promise not to run as root only with
-    kubeflow.run_as_non_root=true, which Kubeflow Pipelines takes from 2.16."""
+    """Write the IR of a pipeline, or of all, as YAML. No server is asked, so pods promise not to run as root only with
+    kubeflow.run_as_non_root=true, which needs Kubeflow Pipelines 2.16 or later."""
     from pipelines.kubeflow.compile import compile_request
     from pipelines.kubeflow.submission import check_store
 
@@ -143,12 +143,12 @@ def rollback(
             raise InputError(f"there is no MLflow database at {uri}: name yours with --tracking-uri")
         for alias, version in tracking.mirror(opened, uri).items():
             console.print(f"  MLflow: {alias} is version {version}")
-    except InputError as error:  # a second rollback would go back once more
+    except InputError as error:  # not raised: a second rollback would go back once more
         console.warn(
             f"{error}; the rollback holds, and the next sync brings the aliases up to date: multiview sync"
         )
     if qdrant_url:
-        # What the refreshes keep for later rollbacks is not known here: no collection of a champion is deleted.
+        # How many collections refreshes keep for rollbacks is not known here, so no champion's is deleted.
         settings = Export(qdrant_url=qdrant_url, alias=qdrant_alias, keep=champion.number)
         if loaded := try_to_follow(opened, qdrant_url, settings, console.warn):
             console.print(f"  Qdrant: {qdrant_alias} is collection {loaded.name}")

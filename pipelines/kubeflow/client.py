@@ -1,4 +1,4 @@
-"""The kfp.Client of a connection, with retries, and errors of one line."""
+"""Makes the kfp.Client of a connection, with retries and one-line errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAGE_SIZE = 100
 
 
 class ApiRetry(Retry):
-    """Waits for a server that is busy or unavailable; repeats a POST only if the answer says that it was not accepted."""
+    """Retries while a server is busy or unavailable; a POST only if the answer says that it was not accepted."""
 
     def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
         if method == "POST":
@@ -49,19 +49,19 @@ RETRY = ApiRetry(
 )
 
 FOLLOWING_RETRY = RETRY.new(total=10, connect=10, read=10, backoff_factor=1, backoff_max=60)
-"""For following a run, which continues by itself: waits five minutes for a server that is unavailable."""
+"""For following a run, which goes on without us: waits five minutes for a server that is unavailable."""
 ACCOUNT = re.compile(r"Resource:serviceaccounts|(?<!system:)service ?account", re.IGNORECASE)
-"""What a refusal of a run's service account says; `system:serviceaccount:` is the user's own name."""
+"""Matches a refusal of a run's service account; `system:serviceaccount:` is the user's own name."""
 
 
 class Unavailable(InputError):
-    """Kubeflow does not answer or fails; one line like an input error, though no input is wrong."""
+    """Kubeflow fails or does not answer: printed in one line like an input error, though no input is wrong."""
 
 
 def connect(connection: Connection, retries: Retry = RETRY) -> Client:
-    """Returns a client that is connected. Raises InputError for a server that does not answer, or refuses."""
+    """Returns a connected client. Raises InputError for a server that does not answer, or refuses."""
     check_connection(connection)
-    with explained(connection), warnings.catch_warnings(action="ignore"):  # of KFP's advice on every start
+    with explained(connection), warnings.catch_warnings(action="ignore"):  # KFP gives advice on every start
         from kfp import client as kfp_client
 
         class OneRequest(kfp_client.Client):
@@ -96,7 +96,7 @@ def connect(connection: Connection, retries: Retry = RETRY) -> Client:
         return client
 
 
-# KFP's client has the methods of the API as they are generated, by the names of their services, and declares none.
+# KFP's client exposes the generated API methods by their services' names, without declaring them.
 
 
 def healthz(client: ApiObject, **options: object) -> ApiObject:
@@ -105,13 +105,13 @@ def healthz(client: ApiObject, **options: object) -> ApiObject:
 
 
 def create_pipeline(client: ApiObject, name: str, namespace: str | None) -> str:
-    """Makes a pipeline without a version, which no method of KFP's own does; returns its id."""
+    """Makes a pipeline without a version, for which KFP's client has no method; returns its id."""
     wanted = client.api_models.V2beta1Pipeline(display_name=name, namespace=namespace)
     return client.pipelines.pipeline_service_create_pipeline(pipeline=wanted).pipeline_id
 
 
 def api_client(client: ApiObject) -> ApiObject:
-    """Returns the generated client below KFP's, whose connections and requests can be set."""
+    """Returns the generated client below KFP's, on which connections and requests can be configured."""
     return client.healthzs.healthz_service_get_healthz.__self__.api_client
 
 
@@ -140,8 +140,8 @@ def _check_several_users(client: Client, connection: Connection) -> None:
 
 
 def _keeping_host(refresh: Callable[[ApiObject], None], host: str) -> Callable[[ApiObject], None]:
-    """Returns `refresh`, and the address as it was before: for a user with a token, a kubeconfig's hook sets that of the
-    Kubernetes API, without the path to Kubeflow, and itself as the next hook."""
+    """Returns a hook that calls `refresh`, then restores the host and itself: for a user with a token, a kubeconfig's
+    hook sets the Kubernetes API as host, without the path to Kubeflow, and itself as the next hook."""
 
     def call(config: ApiObject) -> None:
         refresh(config)
@@ -180,7 +180,7 @@ def address(connection: Connection) -> str:
 
 @contextlib.contextmanager
 def explained(connection: Connection) -> Iterator[None]:
-    """Turns the exceptions of KFP's client into an InputError of one line, Unavailable where Kubeflow fails."""
+    """Turns exceptions of KFP's client into an InputError of one line; Unavailable if Kubeflow itself fails."""
     import requests
     from google.auth.exceptions import GoogleAuthError
     from kfp_server_api import ApiException
@@ -198,7 +198,7 @@ def explained(connection: Connection) -> Iterator[None]:
         reason = getattr(error, "reason", None) or error
         raise Unavailable(f"{where} does not answer: {' '.join(str(reason).split())}") from error
     except ValueError as error:
-        if not repeats_header(error):  # which a token or cookie is, and the text repeats it
+        if not repeats_header(error):  # the header is a token or cookie, and the text repeats it
             raise
         raise InputError(f"{where}: {error}") from None
 
@@ -219,7 +219,7 @@ def _answer(error: ApiException, connection: Connection) -> str:
 
 
 def reason_of(error: ApiException) -> str:
-    """Returns the server's own words for a refusal, in one line: the last error of its chain, where it names it."""
+    """Returns the server's own reason for a refusal, in one line: the last error of its chain, if it gives one."""
     body = error.body or ""
     with contextlib.suppress(ValueError, AttributeError):
         content = json.loads(body)
@@ -230,7 +230,7 @@ def reason_of(error: ApiException) -> str:
 
 
 def list_all(list_page: Callable[..., ApiObject], attribute: str, **query: object) -> list[ApiObject]:
-    """Returns all objects of a list: the `attribute` of every page that `list_page` gives."""
+    """Returns all objects of a list: the `attribute` of every page that `list_page` returns."""
     objects: list[ApiObject] = []
     token: str | None = ""
     while token is not None:
@@ -246,7 +246,7 @@ def filter_of(key: str, value: str) -> str:
 
 
 def run_address(connection: Connection, run_id: str) -> str:
-    """Returns the page of a run, or its id where the address of the pages is unknown, as with only a kube context."""
+    """Returns the page of a run, or its id if the pages' address is unknown, as with only a kube context."""
     pages = connection.ui_host or connection.host
     if not pages:
         return f"run {run_id} of Kubeflow; --ui-host (KF_PIPELINES_UI_ENDPOINT) gives its page"

@@ -1,4 +1,4 @@
-"""A plan as a Kubeflow pipeline."""
+"""Compiles a plan into a Kubeflow pipeline."""
 
 # No `from __future__ import annotations` here: KFP reads the annotations of a pipeline's function.
 
@@ -30,9 +30,9 @@ DESCRIBED_HELP = (
 
 
 def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
-    """Returns the KFP pipeline of a request: a first step opens the run, an exit handler closes it, and every step has a
-    pod of its own. Its parameters are the store's address, by default `store`, `described`, and those of
-    `multiview.plans.parameters`. Raises InputError for invalid settings of pods."""
+    """Returns the KFP pipeline of a request: a first step opens the run, an exit handler closes it, and every step has
+    its own pod. Its parameters are the store's address (by default `store`), `described`, and those of
+    `multiview.plans.parameters`. Raises InputError for invalid pod settings."""
     plan, config = request.plan, request.config
     pods = Pods(config, {node.step.name for node in plan.nodes.values()})
     compiled = CompiledRequest.of(request)
@@ -82,8 +82,8 @@ def _declare(
 
 
 def compile_request(request: Request, target: Path, store: str | None = None) -> Path:
-    """Writes the IR of a request's pipeline as YAML, with the pods' settings in its second document. Without `store`,
-    the default of the store's address, every run has to name one."""
+    """Writes the IR of a request's pipeline as YAML, with the pods' settings in a second document. `store` is the runs'
+    default store; without it, every run has to name one."""
     pipeline = cluster_pipeline(request, store)
     target.parent.mkdir(parents=True, exist_ok=True)
     compiler.Compiler().compile(pipeline, str(target))
@@ -91,8 +91,8 @@ def compile_request(request: Request, target: Path, store: str | None = None) ->
 
 
 class Builder:
-    """Makes the KFP tasks of a plan while KFP traces. Artifacts from outside it are given as references: a task that imports
-    one would take two pods, and KFP's metadata store refuses one artifact as two inputs of a task."""
+    """Makes the KFP tasks of a plan while KFP traces it. Artifacts from outside are given as references: a task to
+    import one would take two pods, and KFP's metadata store refuses one artifact as two inputs of a task."""
 
     def __init__(self, plan: Plan, run: KfpObject, pods: Pods):
         """`run` is the JSON of a `runs.RunReference`."""
@@ -125,7 +125,7 @@ class Builder:
             return self.pods.configure(task, node.step.name).set_display_name(str(node.path))
 
         if node.shards:
-            # Without a name: KFP looks for the outputs of a named loop in vain before 2.16.
+            # The loop has no name: before 2.16, KFP does not find the outputs of a named one.
             parallel = self.pods.pod(node.step.name).parallel_shards
             with dsl.ParallelFor(list(node.shards), parallelism=parallel) as shard:
                 self.tasks[node.path] = call(shard=shard)

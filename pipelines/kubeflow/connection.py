@@ -1,4 +1,4 @@
-"""The connection to Kubeflow Pipelines: declared once, given by flags, environment variables or a profile file."""
+"""The connection to Kubeflow Pipelines: its settings, given by flags, environment variables or a profile file."""
 
 import inspect
 import os
@@ -24,7 +24,7 @@ DEFAULT_PROFILE = "default"
 
 
 def variable(name: str, shown: bool = True) -> Any:
-    """The environment variable of a setting, KFP's own where it has one, and whether lines may show its value."""
+    """Declares a setting's environment variable (KFP's own if there is one), and whether lines may show its value."""
     return Field(json_schema_extra={"variable": name}, repr=shown)
 
 
@@ -46,23 +46,23 @@ TimeZone = Annotated[str, AfterValidator(_check_zone)]
 
 
 class Connection(Section):
-    """Address of Kubeflow Pipelines, and the credentials to use it with. Of several, the first one in this order counts:
+    """Address of Kubeflow Pipelines, and the credentials for it. If there are several, the first in this order counts:
     token, IAP, token file, kube context; cookies are sent with any of them."""
 
     host: Annotated[Address | None, variable(environment.KFP_HOST)] = None
     """Address of Kubeflow Pipelines, as in https://kubeflow.example.org/pipeline."""
     ui_host: Annotated[Address | None, variable(environment.KFP_UI_HOST)] = None
-    """Address of its pages, where it differs."""
+    """Address of its pages, if it differs."""
     mlflow_ui: Annotated[Address | None, variable(environment.MLFLOW_UI)] = None
-    """Address of MLflow as this machine and its browser reach it, where pods reach it by another."""
+    """Address of MLflow as this machine and its browser reach it, if pods use another."""
     namespace: Annotated[str | None, variable(environment.KFP_NAMESPACE)] = None
-    """Namespace of the runs, where Kubeflow has several users; with a kube context, where Kubeflow is."""
+    """Namespace of the runs, if Kubeflow has several users; with a kube context, Kubeflow's own."""
     experiment: Annotated[str, variable(environment.KFP_EXPERIMENT)] = "multiview"
-    """Experiment of the runs; it is made if it is not there."""
+    """Experiment of the runs; it is made if it does not exist."""
     token: Annotated[str | None, variable(environment.KFP_TOKEN, shown=False)] = None
     """A bearer token; better in the environment than on the command line."""
     cookie: Annotated[str | None, variable(environment.KUBEFLOW_COOKIE, shown=False)] = None
-    """Cookies of a session, as in oauth2_proxy_kubeflow=VALUE, where Dex or oauth2-proxy signs people in; better in the environment."""
+    """Cookies of a session, as in oauth2_proxy_kubeflow=VALUE, if Dex or oauth2-proxy signs people in; better in the environment."""
     iap_client_id: Annotated[str | None, variable(environment.IAP_CLIENT_ID)] = None
     """OAuth client of Google's Identity-Aware Proxy in front of Kubeflow."""
     app_client_id: Annotated[str | None, variable(environment.APP_CLIENT_ID)] = None
@@ -74,20 +74,20 @@ class Connection(Section):
     kube_context: Annotated[str | None, variable(environment.KUBE_CONTEXT)] = None
     """Context of the kubeconfig; Kubeflow is then reached through the Kubernetes API, without a host."""
     ca_file: Annotated[str | None, variable(environment.KUBEFLOW_CA)] = None
-    """Certificate authority of the host, where it is your own."""
+    """Certificate authority of the host, if it is your own."""
     pipeline_root: Annotated[Root | None, variable(environment.PIPELINE_ROOT)] = None
     """Where KFP keeps what flows between steps (records of some KB); none: its own default."""
     time_zone: Annotated[TimeZone, variable(environment.CRON_TIME_ZONE)] = "UTC"
-    """Zone in which this Kubeflow reads every cron: cronScheduleTimezone of its pipeline-install-config."""
+    """Time zone in which this Kubeflow reads every cron: cronScheduleTimezone of its pipeline-install-config."""
 
     @property
     def pages(self) -> str | None:
-        """Address of Kubeflow's pages as people reach it; None where none is known, as from inside the cluster."""
+        """Address of Kubeflow's pages as people reach them; None if none is known, as from inside the cluster."""
         return reached_by_people(self.ui_host or self.host)
 
 
 class Profile(Connection):
-    """A cluster as a profile names it: its connection, its store, and settings of its own."""
+    """A cluster as a profile describes it: its connection, its store, and its own settings."""
 
     store: str | None = None
     """Store of the runs, unless --store or MULTIVIEW_STORE names one."""
@@ -119,7 +119,7 @@ def resolve_profile(name: str | None, flags: dict[str, str | None]) -> Profile:
     settings = profiles.get(chosen, {})
     if not isinstance(settings, dict):
         raise InputError(f"{where}: expected names with values")
-    set_flags = {name: value or None for name, value in flags.items() if value is not None}  # "" unsets
+    set_flags = {name: value or None for name, value in flags.items() if value is not None}  # "" unsets one
     profile = checked(Profile, settings | set_flags, where)
     if unknown := set(profile.settings) - PLACES:
         raise InputError(

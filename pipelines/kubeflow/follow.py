@@ -1,5 +1,5 @@
-"""Following a run on Kubeflow to its end, by its steps' states in the store or its tasks in KFP; why it failed, also by
-the log of a pod, which Kubeflow serves to whoever may read the run; and why a pod waits."""
+"""Follows a run on Kubeflow to its end, by its steps' states in the store or its tasks in KFP; and finds out why it
+failed (if need be from a pod's log, which Kubeflow serves to whoever may read the run), or why a pod waits."""
 
 import contextlib
 import json
@@ -24,28 +24,28 @@ from pipelines.runs.progress import Progress
 
 POLL_SECONDS = 5.0
 SILENCE_POLL_SECONDS = 60.0
-"""Time between two looks at whether anything was heard of a run: they read its states in the store."""
+"""Seconds between two checks whether a run is silent; they read its states in the store."""
 PRINTED_STATES = ("RUNNING", "SUCCEEDED", "FAILED", "SKIPPED")
-"""States that are printed; a step that will not run has no state."""
+"""States that are printed; a step that will never run has no state."""
 ONCE = Retry(total=2, status=0, backoff_factor=0.5)
-"""For a log: a status that says that there is none, as 500 does, is no reason to wait."""
+"""For a log: a status that means that there is none, such as 500, is no reason to retry."""
 SERVER, PAGES = "/apis/v1alpha1/runs/{run}/nodes/{pod}/log", "/k8s/pod/logs"
-"""Where the API server has logs in KFP 2.14 to 2.17, and where Kubeflow's pages have, which hand on no other request for them."""
+"""Paths of logs: of the API server in KFP 2.14 to 2.17, and of Kubeflow's pages, which forward no other log request."""
 POD, POD_OF_PAGES = "/api/v1/namespaces/{namespace}/pods/{pod}", "/k8s/pod"
-"""Where the Kubernetes API has a pod, and where Kubeflow's pages have it."""
+"""Paths of a pod: the Kubernetes API's, and that of Kubeflow's pages."""
 TEMPLATES = (
     "retry-system-container-impl",
     "system-container-impl",
     "system-container-driver",
     "system-dag-driver",
 )
-"""KFP's names of the templates of steps and of drivers, which their pods are named after: WORKFLOW-TEMPLATE-NUMBER. The
-server finds a log in its archive by the node's id, WORKFLOW-NUMBER, from KFP 2.17 on, and that of a pod that is still
-there by the pod's name."""
+"""KFP's template names for steps and drivers, from which their pods are named: WORKFLOW-TEMPLATE-NUMBER. The server
+finds an archived log by the node's id, WORKFLOW-NUMBER, from KFP 2.17 on, and the log of a pod that still exists by the
+pod's name."""
 END = 64 * 1024
 """Bytes of a log's end that are read."""
 OTHERS = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ |\[KFP Executor ")
-"""The beginning of the lines of KFP's launcher, of its driver and of its executor."""
+"""How lines of KFP's launcher, driver and executor begin."""
 LAST_LINES = 3
 
 
@@ -56,8 +56,8 @@ def follow(
     compiled: str,
     tracking_uri: str | None = None,
 ) -> list[StepState]:
-    """Returns the states of the steps of a run of the `compiled` pipeline once it has succeeded; none where the store
-    cannot be read from here. Raises StepFailed with the reason, also where Kubeflow is unavailable for minutes."""
+    """Returns the states of the steps of a run of the `compiled` pipeline once it has succeeded; none if the store
+    cannot be read from here. Raises StepFailed with the reason, also if Kubeflow is unavailable for minutes."""
     run, store = submission.run, readable(submission.store)
     try:
         with explained(connection):
@@ -70,7 +70,7 @@ def follow(
             else:
                 view, states = _end(connection, kfp_run.run_id, tasks, submission, None), []
             if view.cancelled and store and tracking_uri:
-                with contextlib.suppress(Exception):  # which the next `submit`, or `multiview sync`, does
+                with contextlib.suppress(Exception):  # else the next `submit` or `multiview sync` does it
                     tracking.ship(store, run.id, tracking_uri, ended="KILLED")
             if view.unsuccessful:
                 raise StepFailed(reason(connection, view, store, tracking_uri), bad_input=False)
@@ -83,8 +83,8 @@ def follow(
 def _end(
     connection: Connection, run: str, tasks: Mapping[str, Task], submission: Submission, store: Store | None
 ) -> RunView:
-    """Returns how a run has ended; prints what its pods wait for, and its tasks' lines where the store cannot be read.
-    Waits for a server that is unavailable, and renews an expired token. Raises StepFailed for a run that is gone."""
+    """Waits for a run's end and returns its view; prints what its pods wait for, and its tasks' states if the store
+    cannot be read. Waits for an unavailable server, renews an expired token. Raises StepFailed if the run is gone."""
     from kfp_server_api import ApiException
 
     console, told = Console(soft_wrap=True), False
@@ -116,7 +116,7 @@ def _end(
 
 
 def _waiting(connection: Connection, view: RunView, told: set[str]) -> Iterator[str]:
-    """Yields a line for each step whose pod waits for something else than was `told`, and adds it."""
+    """Yields a line for each step whose pod waits for something that was not `told` yet, and adds it to `told`."""
     for pod in view.at_work:
         why = None
         with contextlib.suppress(InputError), explained(connection):
@@ -127,7 +127,7 @@ def _waiting(connection: Connection, view: RunView, told: set[str]) -> Iterator[
 
 
 def _changes(view: RunView, reported: dict[tuple[str, str], set[str]]) -> Iterator[str]:
-    """Yields a line for each step or shard whose state is not among those `reported`, by path and state, and adds it."""
+    """Yields a line for each step or shard with a state that was not `reported` yet, by path and state, and adds it."""
     for task, node in view.steps:
         known = reported.setdefault((task.path, node.state), set())
         if node.state in PRINTED_STATES and node.task_id not in known:
@@ -139,7 +139,7 @@ def _changes(view: RunView, reported: dict[tuple[str, str], set[str]]) -> Iterat
 def reason(
     connection: Connection, view: RunView, store: Store | None, tracking_uri: str | None = None
 ) -> str:
-    """Returns why a run has failed: in its steps' words from the store or MLflow, else from the failed pod's log."""
+    """Returns why a run failed: its step's own line from the store or MLflow, else what the failed pod's log says."""
     run = view.run
     if view.cancelled:
         return f"{run.display_name} was cancelled; the same command goes on from what is there"
@@ -162,7 +162,7 @@ def reason(
 
 
 def _ended(connection: Connection, view: RunView) -> str:
-    """Returns the words for a run that Argo may have ended by itself, for which the API has no reason."""
+    """Returns the explanation of a run that Argo may have ended by itself, for which the API gives no reason."""
     ask = f"kubectl --namespace {connection.namespace or 'kubeflow'} get workflow {view.workflow or ''}".rstrip()
     return (
         "Argo ended it, as it does where a run is too large for it (docs/cluster.md, Many shards, many systems); "
@@ -171,7 +171,7 @@ def _ended(connection: Connection, view: RunView) -> str:
 
 
 def _stored(store: Store, run: ApiObject) -> str | None:
-    """Returns the line of the step that failed first in this start of a run; None where the store has none."""
+    """Returns the error of the step that failed first in this start of a run; None if the store has none."""
     with contextlib.suppress(Exception):
         start, since = read_start(store, run.run_id), run.created_at.timestamp()
         states = read_states(store, start.run) if start.run else ()
@@ -193,7 +193,7 @@ def _tracked(uri: str, run: ApiObject, path: str) -> str | None:
 
 
 def read_log(connection: Connection, run: ApiObject, pod: StepPod) -> str | None:
-    """Returns the end of the log of a step's pod; None where Kubeflow has none."""
+    """Returns the end of the log of a step's pod; None if Kubeflow has none."""
     client = connect(connection, ONCE)
     about = {"runid": run.run_id, "createdat": f"{run.created_at:%Y-%m-%d}"}
     if namespace := client.get_user_namespace():
@@ -202,14 +202,14 @@ def read_log(connection: Connection, run: ApiObject, pod: StepPod) -> str | None
         for name in (pod.node, *_names(pod)):
             query = {**about, "podname": name} if path == PAGES else {}
             log = _read(api_client(client), path.format(run=run.run_id, pod=name), query)
-            # The server answers 200 also where it has no log; a page is one to sign in on.
+            # The server also answers 200 if it has no log; an HTML page is one to sign in on.
             if log and not log.startswith('{"error_message"') and not log.lstrip().lower().startswith("<"):
                 return log
     return None
 
 
 def why_it_waits(connection: Connection, pod: StepPod) -> str | None:
-    """Returns why a step's pod has not begun, in Kubernetes' words; None where it has, and where nobody tells."""
+    """Returns why a step's pod has not begun, in Kubernetes' words; None if it has, or if nobody tells."""
     client, namespace = api_client(connect(connection, ONCE)), connection.namespace or "kubeflow"
     server, path = None, POD_OF_PAGES
     if not connection.host:  # Kubeflow is reached through the Kubernetes API
@@ -223,7 +223,7 @@ def why_it_waits(connection: Connection, pod: StepPod) -> str | None:
 
 
 def waits_for(status: JsonObject) -> str | None:
-    """Returns what a pod of this status waits for: that of its first container that cannot begin, else a node."""
+    """Returns what a pod with this status waits for: what its first blocked container waits for, else a node."""
     states = [
         each.get("state", {}).get("waiting") or {}
         for kind in ("initContainerStatuses", "containerStatuses")
@@ -245,7 +245,7 @@ def _names(pod: StepPod) -> list[str]:
 
 
 def _read(client: ApiObject, path: str, query: Mapping[str, str], server: str | None = None) -> str | None:
-    """Returns the end of what a server answers; None where it refuses."""
+    """Returns the end of a server's answer; None if it refuses."""
     from kfp_server_api import ApiException
 
     try:

@@ -1,4 +1,4 @@
-"""The settings of a pod as Kubernetes has them: a KFP task is configured by them, and a TrainJob made of them."""
+"""A pod's settings in Kubernetes' form, from which a KFP task is configured or a TrainJob is made."""
 
 import math
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from multiview.config import JsonObject, Pod
 from multiview.steps.backends.trainjob import CONTAINER, GROUP, NAME_LABEL, OURS, VERSION
 
 KfpObject: TypeAlias = Any
-"""A task, an output or a pipeline of KFP's SDK, which declares too few of their types."""
+"""A task, an output or a pipeline of KFP's SDK, whose types are mostly not declared."""
 
 Secrets: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Per secret the environment variable of each of its keys."""
+"""Per secret, the environment variable for each of its keys."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
-"""Labels by which Kueue knows a pod or a TrainJob."""
+"""Labels by which Kueue recognises a pod or a TrainJob."""
 MOUNTS = {"shared-memory": "/dev/shm", "scratch": "/scratch"}
 """Where volumes are mounted, by name; the images have their scratch folder at /scratch."""
 FS_GROUP = 10001
@@ -29,13 +29,13 @@ CONTAINER_SECURITY = {
     "capabilities": {"drop": ["ALL"]},
     "readOnlyRootFilesystem": True,
 }
-"""With `SECURITY`, what the pod-security level `restricted` asks for, and a root file system that nothing writes to."""
+"""With `SECURITY`: what the pod-security level `restricted` demands, and a read-only root file system."""
 
 
 def pod_template(
     pod: Pod, variables: Mapping[str, str], secrets: Secrets, labels: Mapping[str, str] | None = None
 ) -> JsonObject:
-    """Returns metadata and spec of a pod with further environment variables and labels, without fields that are empty."""
+    """Returns a pod's metadata and spec, with further environment variables and labels, and without empty fields."""
     image = GPU_IMAGE if pod.gpus else CPU_IMAGE
     processors = math.ceil(parse_quantity(pod.cpu))
     variables = {**variables, environment.IMAGE: image, environment.PROCESSORS: str(processors)}
@@ -71,7 +71,7 @@ def pod_template(
 
 
 def queue_labels(pod: Pod, queue: str | None) -> dict[str, str]:
-    """Returns the labels by which Kueue knows a pod, or a TrainJob; none without a queue."""
+    """Returns the labels by which Kueue recognises a pod or a TrainJob; none without a queue."""
     return _filled({QUEUE_LABEL: queue, PRIORITY_LABEL: pod.priority_class}) if queue else {}
 
 
@@ -100,7 +100,7 @@ def configure_task(task: KfpObject, template: JsonObject) -> None:
 
 
 def train_job(pod: Pod, template: JsonObject, service_account: str | None, queue: str | None) -> JsonObject:
-    """Returns the TrainJob of `pod.nodes` pods of a template, to which the step's own pod adds the task."""
+    """Returns a TrainJob of `pod.nodes` pods made from a template; the step's own pod adds the task to it."""
     (container,) = template["spec"]["containers"]
     scratch = [] if pod.scratch else [{"name": "scratch", "emptyDir": {}}]
     mounts = [{"name": one["name"], "mountPath": MOUNTS[one["name"]]} for one in scratch]
@@ -117,7 +117,7 @@ def train_job(pod: Pod, template: JsonObject, service_account: str | None, queue
     }
     if service_account:
         spec["serviceAccountName"] = service_account
-    # A sidecar of Istio's, which a namespace of Kubeflow's gives pods, does not pass torchrun's connections on,
+    # The Istio sidecar that pods get in Kubeflow's namespaces does not forward torchrun's connections,
     # and outlives the training.
     metadata = template["metadata"] | {"labels": {**pod.labels, "sidecar.istio.io/inject": "false"}}
     job = {"name": CONTAINER, "template": {"spec": {"template": {"metadata": metadata, "spec": spec}}}}
@@ -211,7 +211,7 @@ def _configure_container(task: KfpObject, container: JsonObject) -> None:
     for secret, keys in secrets.items():
         kubernetes.use_secret_as_env(task, secret, keys)
     for known in task.platform_config["kubernetes"].get("secretAsEnv", ()) if secrets else ():
-        known.pop("optional", None)  # false, as by default; KFP 2.14 refuses a pipeline that says so
+        known.pop("optional", None)  # false, the default; KFP 2.14 refuses a pipeline that states it
 
 
 def _filled(values: Mapping[str, Any]) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Requirements of a step's pod: resources, nodes, secrets, retries, from `kubeflow.*` alone."""
+"""Configures each step's pod (resources, nodes, secrets, retries) from the settings `kubeflow.*`."""
 
 import inspect
 import json
@@ -24,11 +24,11 @@ SECRET_KEYS = {
     "notify": (environment.NOTIFY_URL,),
 }
 WAIT_HOURS = 12.0
-"""Hours that the pods of a training on several nodes may wait for nodes, or for a queue, before their timeout runs."""
+"""Hours that pods of a training on several nodes may wait for nodes or a queue, in addition to their timeout."""
 TAKES_POLICY = "policy" in inspect.signature(dsl.PipelineTask.set_retry).parameters
-"""Whether this SDK can say which failures are tried again, as that of KFP 2.18 can."""
+"""Whether the installed SDK can say which failures are retried, as KFP 2.18's can."""
 OWN_STEPS = (OPEN_RUN, CLOSE_RUN)
-"""Steps of every pipeline on Kubeflow, which no plan has."""
+"""Steps that every pipeline on Kubeflow has, but no plan."""
 
 
 class Pods:
@@ -58,7 +58,7 @@ class Pods:
         pod, queue, variables = self.pod(step), self.settings.queue, self._environment()
         if job := self._train_job(step):
             variables[environment.NODES] = json.dumps(job, separators=(",", ":"))
-        if pod.nodes > 1:  # a small pod lives as long as the others, which start when there is room for them
+        if pod.nodes > 1:  # this small pod lives until the TrainJob's pods, which wait for room, have ended
             hours = pod.timeout_hours + WAIT_HOURS
             kept = {"retries": pod.retries, "backoff_seconds": pod.backoff_seconds, "timeout_hours": hours}
             pod = self.settings.cpu.model_copy(update=kept)
@@ -66,7 +66,7 @@ class Pods:
             queue = None
         template = pod_template(pod, variables, self._secrets(), queue_labels(pod, queue))
         configure_task(task, template)
-        # By default a typo, which the first step finds, takes one pod instead of three.
+        # The first step is not retried by default: it finds typos, which retries do not cure.
         if step != OPEN_RUN or "retries" in self.settings.steps.get(OPEN_RUN, {}):
             task.set_retry(
                 pod.retries,
@@ -81,7 +81,7 @@ class Pods:
         return task.set_caching_options(False)
 
     def _train_job(self, step: str) -> JsonObject | None:
-        """Returns the TrainJob that a step's pod makes, if any; for a run's first step, which tries it, any step's."""
+        """Returns the TrainJob that a step's pod makes, if any; for a run's first step, which checks it, any step's."""
         trained = [name for name in MULTI_NODE_STEPS if name in self.planned]
         for pod in map(self.pod, trained if step == OPEN_RUN else [step]):
             if pod.nodes > 1:
@@ -103,7 +103,7 @@ class Pods:
 
 
 def _retry_seconds(pod: Pod) -> int:
-    """Returns the seconds from the first attempt's start within which Argo may begin another. They include waits for a
-    node: each attempt may run as long as its timeout, after as long a wait as `WAIT_HOURS`."""
+    """Returns the seconds from the first attempt's start within which Argo may begin another: enough for each to wait
+    `WAIT_HOURS` for a node and then run until its timeout."""
     attempts = (pod.retries + 1) * (pod.timeout_hours + WAIT_HOURS) * 3600
     return round(attempts) + pod.backoff_seconds * (2**pod.retries - 1)

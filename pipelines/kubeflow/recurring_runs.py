@@ -1,6 +1,6 @@
 """Reconciles Kubeflow's recurring runs with a file of schedules. A recurring run is ours if its description ends with our
-mark: the file's owner and a digest of everything it is made from. Kubeflow cannot update one, and allows two of one
-name: one that differs is deleted and created again."""
+mark: the file's owner and a digest of everything it is made from. Kubeflow cannot update one, and allows two with the
+same name, so one that differs is deleted and created again."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _entry(run: ApiObject) -> Entry:
 
 
 def reconcile(wanted: Mapping[str, CompiledSchedule], entries: Iterable[Entry], owner: str) -> list[Action]:
-    """Returns what turns `entries` into the `wanted` ones. Raises InputError for a name that another owner has."""
+    """Returns the actions that turn `entries` into the `wanted` ones. Raises InputError for another owner's name."""
     by_name: dict[str, list[Entry]] = {name: [] for name in wanted}
     for entry in entries:
         if entry.owner == owner:
@@ -120,7 +120,7 @@ DONE_WORDS = {"create": "created", "replace": "replaced", "delete": "deleted", "
 def apply(
     client: Client, profile: Profile, owner: str, wanted: Mapping[str, CompiledSchedule], dry_run: bool
 ) -> Iterator[str]:
-    """Reconciles; yields a line per schedule. Raises InputError if Kubeflow refuses."""
+    """Reconciles Kubeflow with `wanted`; yields a line per schedule. Raises InputError if Kubeflow refuses."""
     actions = reconcile(wanted, read_entries(client, profile), owner)
     if not actions:
         yield "no schedules"
@@ -128,7 +128,7 @@ def apply(
         kept = action.kind == "keep"
         if not dry_run:
             with explained(profile):
-                # Upload before deleting, as it may fail; create after deleting, as both would run.
+                # Upload before deleting, as that may fail; create after deleting, or both would run.
                 create = action.kind in ("create", "replace")
                 new = _uploaded(client, profile, wanted[action.name]) if create else None
                 _delete(client, action.deleted)

@@ -1,7 +1,7 @@
 """A run as Kubeflow's API shows it: its state, its steps, the pod that failed, and when it was last heard of.
 
 The API lists the nodes of the run's Argo workflow. A step has about five: `KEY-driver`, `KEY`, `executor`, and
-`executor(0)` for each attempt; where the controller retries every template, each has a node `NAME(0)` below it. KEY is
+`executor(0)` for each attempt; if the controller retries every template, each has a node `NAME(0)` below it. KEY is
 the task's name in the compiled pipeline, and the node KEY has the step's final state. A node has neither a message nor
 its own id, only the ids of its children. The last nodes of a run that has ended may still be RUNNING.
 """
@@ -27,10 +27,10 @@ SUCCEEDED = "SUCCEEDED"
 ENDED = {SUCCEEDED, "SKIPPED", "FAILED", "CANCELED"}
 """States of KFP's runs that are final; a run that Kubeflow has not picked up yet has no state."""
 CANCELLED = {"CANCELING", "CANCELED"}
-"""States of a run that a person ended. Where its workflow ends in a step, FAILED follows CANCELING."""
+"""States of a run that a person ended. If its workflow ends during a step, FAILED follows CANCELING."""
 SILENCE = timedelta(minutes=20)
-"""Time without a word of a run after which its workflow may be gone: Kubeflow then has it RUNNING, or CANCELING, for ever.
-A step at work writes its progress every half minute, and the longest pause between two attempts is 16 minutes."""
+"""Silence after which a run's workflow may be gone: Kubeflow then has it RUNNING, or CANCELING, for ever. A working
+step writes its progress every half minute, and the longest pause between two attempts is 16 minutes."""
 DRIVER = "-driver"
 
 
@@ -43,7 +43,7 @@ class Task:
     count: int | None = None
     """The number of its shards, whose nodes have the same names; None for a step without shards."""
     prefix: str = ""
-    """What KFP puts before the names of its templates for pods with annotations or labels: how many of each."""
+    """What KFP puts before its template names for pods with annotations or labels: how many of each."""
 
 
 def read_tasks(text: str) -> dict[str, Task]:
@@ -69,20 +69,20 @@ def _read(
 
 @dataclass(frozen=True)
 class StepPod:
-    """The last pod of a step, or that of its driver."""
+    """The last pod of a step, or its driver's."""
 
     task: Task
     node: str | None
-    """The id of the pod's node; None where the API does not tell it."""
+    """The id of the pod's node; None if the API does not tell it."""
     started: bool = True
     """Whether it is the step's own pod, and not its driver's."""
     at_work: bool = False
-    """Whether the API has it still RUNNING; if the run has failed, it failed last, or the run was ended over it."""
+    """Whether the API still has it RUNNING. If the run has failed, it failed last, or was cut short."""
 
 
 @dataclass(frozen=True)
 class RunView:
-    """What the API tells of a run. Without `tasks` a step's path is the key of its task."""
+    """A run as the API shows it. Without `tasks`, a step's path is the key of its task."""
 
     run: ApiObject
     tasks: Mapping[str, Task] = field(default_factory=dict)
@@ -114,14 +114,14 @@ class RunView:
 
     @property
     def steps(self) -> list[tuple[Task, ApiObject]]:
-        """The nodes with the final states of steps that have begun, each with its step, in order of their start."""
+        """The steps that have begun, each with the node that has its state, in order of their start."""
         tasks = self.tasks
         found = [(tasks[node.display_name], node) for node in self.nodes if node.display_name in tasks]
         return sorted(found, key=lambda pair: (pair[1].start_time, pair[1].display_name, pair[1].task_id))
 
     @property
     def heard(self) -> datetime:
-        """The latest time that the API tells of the run, or of one of its nodes."""
+        """The latest time in the API's history of the run and its nodes."""
         times = [self.run.created_at]
         for each in (self.run, *self.nodes):
             times += [past.update_time for past in each.state_history or ()]
@@ -140,7 +140,7 @@ class RunView:
 
     @property
     def failure(self) -> StepPod | None:
-        """The step that failed first, else the driver that did, else a step that the API has still RUNNING; else None."""
+        """The step that failed first, else the first failed driver, else a step that is still RUNNING, else None."""
         for started, state in ((True, "FAILED"), (False, "FAILED"), (True, "RUNNING")):
             failed = [each for each in self._pods if each[0].state == state and each[1].started == started]
             if failed:
@@ -156,7 +156,7 @@ class RunView:
 
     @cached_property
     def _pods(self) -> list[tuple[ApiObject, StepPod]]:
-        """The pods of steps and of their drivers, each with a node that they are below, of a node's the last one first."""
+        """The pods of steps and their drivers, each with a node above it; a node's last pod comes first."""
         found = []
         for node in self.nodes:
             key = re.sub(rf"({DRIVER})?(\(\d+\))?$", "", node.display_name or "")
@@ -169,7 +169,7 @@ class RunView:
 
     @cached_property
     def _executors(self) -> dict[str, str]:
-        """Returns the id of the last pod of each executor by the executor's id, and by that of the node around it."""
+        """The id of each executor's last pod, by the executor's id and by that of the node around it."""
         ids = {child for node in self.nodes for child in _children(node)}
         pods = {}
         for outer in ids:
@@ -180,8 +180,8 @@ class RunView:
 
 
 def silence_of(view: RunView, find: Callable[[], Store | None], submission: Submission) -> tuple[str, bool]:
-    """Returns a line about a submission's run that has been silent for a while, else an empty one; and whether it is gone
-    for sure. `find`, which is asked where Kubeflow has heard nothing, gives the run's store if it can be read."""
+    """Returns a line about a submission's run if it has been silent for a while, else an empty one; and whether it is
+    certainly gone. `find` is called if Kubeflow has heard nothing, and returns the run's store if it can be read."""
     from pipelines.kubeflow.pods import WAIT_HOURS, Pods
 
     heard, now, run = view.heard, datetime.now(UTC), submission.run.id
@@ -192,7 +192,7 @@ def silence_of(view: RunView, find: Callable[[], Store | None], submission: Subm
         heard = max(heard, datetime.fromtimestamp(last, UTC))
     if now - heard <= SILENCE:
         return "", False
-    # A pod waits for a node, where it needs several also for the others, and then runs.
+    # A pod waits for a node, or with several nodes also for the others, and then runs.
     pods = map(Pods(submission.config).pod, STEPS)
     hours = max(WAIT_HOURS * min(pod.nodes, 2) + pod.timeout_hours for pod in pods)
     gone = now - heard > SILENCE + timedelta(hours=hours) or bool(store and not view.waits)
@@ -213,7 +213,7 @@ def _children(node: ApiObject) -> list[str]:
 
 
 def _id_below(node: str, suffix: str) -> str:
-    """Returns the id of the node that is named like another one with a suffix: Argo's ids end with the name's FNV-1a."""
+    """Returns the id of the node named like `node` plus a suffix: Argo's ids end with the FNV-1a hash of the name."""
     workflow, _, digest = node.rpartition("-")
     value = int(digest)
     for byte in suffix.encode():

@@ -1,4 +1,4 @@
-"""Schedules: a file of them says which pipeline runs when, with which settings; their status, whether it did."""
+"""Schedules: the file that says which pipeline runs when and with which settings; and the status of each."""
 
 import re
 from collections import Counter
@@ -34,16 +34,16 @@ CRON_PART = re.compile(rf"(?:[*?]|{CRON_END}(?:-{CRON_END})?)(?:/\d+)?")
 
 
 def cron_times(cron: str, after: datetime) -> CronSim:
-    """Returns the times of a cron of six fields after a time, whose zone is the cron's. Raises CronSimError."""
+    """Returns the times of a six-field cron after a time, which is in the cron's time zone. Raises CronSimError."""
     *others, day = cron.replace("?", "*").split()
-    # For cronsim the last day is 7, Sunday again.
+    # cronsim's last day of the week is 7, Sunday again, so steps get an explicit end.
     days = ",".join(re.sub(r"^(\w+)/", r"\1-6/", part) for part in day.split(","))
     return CronSim(" ".join([*others, days]), after)
 
 
 def check_cron(cron: str) -> str:
-    """Returns a cron of six fields, as Kubeflow reads it. Raises ValueError, also for five fields, which Kubeflow reads
-    as second to month: `0 3 * * 1` would run in each hour of January."""
+    """Returns a six-field cron in normal form. Raises ValueError for a wrong one, and for five fields, which Kubeflow
+    reads as second to month: `0 3 * * 1` would run in each hour of January."""
     fields = cron.split()
     if len(fields) == 5:
         raise ValueError(
@@ -76,7 +76,7 @@ class Schedule(Section):
     cron: Annotated[str, AfterValidator(check_cron)]
     """When: second, minute, hour, day of month, month, day of week."""
     time_zone: TimeZone = "UTC"
-    """The zone that `cron` is written in. Kubeflow has one for all crons (`--time-zone`); another is refused."""
+    """The time zone that `cron` is written in. Kubeflow has one for all crons (`--time-zone`); others are refused."""
     store: str | None = None
     """Store of its runs; none: --store, MULTIVIEW_STORE, or the profile's."""
     enabled: bool = True
@@ -123,7 +123,7 @@ class Entry:
 
 
 class Status(NamedTuple):
-    """What is said of a schedule, its latest run and its next time; and whether a person should look, as one is overdue or failed."""
+    """A line about a schedule, its latest run and its next time; `alarm`: it is overdue or failed, so look at it."""
 
     text: str
     alarm: bool = False
@@ -152,7 +152,7 @@ def read_statuses(
 
 
 def corpora(stores: Iterable[str]) -> Iterator[Status]:
-    """Yields how old the champion's corpus is in each store that has one and can be read from here."""
+    """Yields how old the champion's corpus is, for each store that has a champion and can be read from here."""
     for store in filter(None, map(readable, sorted(set(stores)))):
         if champion := current(store):
             fresh = freshness(store, champion)
@@ -161,9 +161,9 @@ def corpora(stores: Iterable[str]) -> Iterator[Status]:
 
 
 def status(entry: Entry, last: ApiObject | None, now: datetime, why: str = "") -> Status:
-    """Returns the status of a recurring run whose latest run is `last` and failed because of `why`, at a time in the
-    zone of its cron. It is overdue if a run was due more than `GRACE` ago and the latest has ended; while one is
-    active it holds the next one back."""
+    """Returns the status of a recurring run whose latest run, `last`, failed because of `why`; `now` is in its cron's
+    time zone. It is overdue if a run was due more than `GRACE` ago and the latest has ended; a run that is still
+    active holds the next one back."""
     if not entry.enabled:
         return Status("disabled")
     began = last.created_at.astimezone(now.tzinfo) if last else None

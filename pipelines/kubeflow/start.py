@@ -1,4 +1,4 @@
-"""Starting a submission on Kubeflow: its experiment, its pipeline's version, its run."""
+"""Starts a submission on Kubeflow: makes its experiment, its pipeline's version and its run."""
 
 import contextlib
 import io
@@ -16,9 +16,9 @@ from pipelines.kubeflow.submission import Package, Submission, readable
 def going(
     client: Client, connection: Connection, submission: Submission, tag: str, again: bool = False
 ) -> tuple[ApiObject, str, Package] | None:
-    """Returns Kubeflow's run of a submission that is still going into the same store, whatever its experiment, with words
-    about it and the whole pipeline: it is not started a second time. None if there is none, and with `again` for one that
-    nothing was heard of for a while."""
+    """Returns Kubeflow's run of a submission that is still going into the same store, in any experiment, with words
+    about it and the whole pipeline, so that it is not started twice. None if there is none, and with `again` if it has
+    been silent for a while."""
     with explained(connection):
         # All experiments of the namespace: a run writes into the same store whichever experiment shows it.
         named = _named(client.list_runs, "runs", submission.run.id, namespace=_namespace(client))
@@ -34,8 +34,8 @@ def going(
 
 
 def start(client: Client, connection: Connection, submission: Submission, package: Package) -> ApiObject:
-    """Starts a submission and returns Kubeflow's run of it. Raises InputError for what Kubeflow refuses. What is left of
-    a run is no version of the pipeline, which people start from Kubeflow's pages: the run has it alone."""
+    """Starts a submission and returns Kubeflow's run of it. Raises InputError if Kubeflow refuses. The rest of
+    an earlier run is not uploaded as a version, which people could start from Kubeflow's pages."""
     with explained(connection), tempfile.TemporaryDirectory() as folder:
         if submission.request.there:
             file = Path(folder) / f"{package.version}.yaml"
@@ -55,9 +55,9 @@ def start(client: Client, connection: Connection, submission: Submission, packag
 
 
 def _words(client: Client, package: Package, run: ApiObject) -> str:
-    """Words for a run that is going: also that it is being cancelled, or has another version of the pipeline."""
+    """Words about a run that is going, also if it is being cancelled or has another version of the pipeline."""
     words = "is being cancelled" if RunView(run).cancelled else "is going already"
-    if (used := run.pipeline_version_reference) is None:  # what was left of it when it was started
+    if (used := run.pipeline_version_reference) is None:  # it was started as the rest of an earlier run
         return words
     pipeline = _pipeline_id(client, package)
     if pipeline and _version_id(client, pipeline, package) == used.pipeline_version_id:
@@ -72,11 +72,11 @@ def experiment_id(client: Client, connection: Connection) -> str:
         made = _quietly(client.create_experiment, connection.experiment, namespace=_namespace(client))
         return made.experiment_id
 
-    return _made(make, make)  # KFP's method finds it first
+    return _made(make, make)  # KFP's method looks for it first
 
 
 def upload(client: Client, package: Package) -> tuple[str, str]:
-    """Returns the ids of a package's pipeline and version, uploaded unless they are known already."""
+    """Returns the ids of a package's pipeline and version; uploads them unless they exist already."""
 
     def make_version() -> str:
         with tempfile.TemporaryDirectory() as folder:
@@ -93,7 +93,7 @@ def upload(client: Client, package: Package) -> tuple[str, str]:
 
 
 def _made(make: Callable[[], str], find: Callable[[], str | None]) -> str:
-    """Returns the id of what is made, or found where somebody else has made it just now."""
+    """Returns the id of what `make` makes, or `find` finds if somebody else has just made it."""
     from kfp_server_api import ApiException
 
     try:
@@ -123,7 +123,7 @@ def _version_id(client: Client, pipeline: str, package: Package) -> str | None:
 def _named(
     list_page: Callable[..., ApiObject], attribute: str, name: str, **query: object
 ) -> list[ApiObject]:
-    """Returns the objects of a name: those that `list_page` gives as `attribute` of its pages."""
+    """Returns the objects of a name, listed by `list_page` in the `attribute` of its pages."""
     return list_all(list_page, attribute, filter=filter_of("display_name", name), **query)
 
 

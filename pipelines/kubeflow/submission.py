@@ -31,13 +31,13 @@ from pipelines.kubeflow.versions import takes
 from pipelines.runs.local import found_states
 
 READ_SECONDS = 20.0
-"""Seconds that a store has to answer in to be read from here."""
+"""Seconds within which a store must answer to count as readable from here."""
 FILES = (
     "corpus.source", "questions.source", "questions.dev_source", "refresh.model", "make_questions.llm.prompt"
 )  # fmt: skip
 """Settings that name files, folders and artifacts."""
 MODELS = ("model.base", "train.model", "generation.model", "mining.cross_encoder", "search.rerank")
-"""Settings that name models, where a name without a protocol may be a hub's."""
+"""Settings that name models; a name without a protocol may be a hub's."""
 
 IMAGE_VARIABLES = {False: environment.CPU_IMAGE, True: environment.GPU_IMAGE}
 """The environment variable that names the image of CPU steps (False) or GPU steps (True)."""
@@ -52,12 +52,12 @@ REFERENCE = re.compile(
 """[HOST[:PORT]/]PATH[:TAG][@DIGEST], as container registries define it (github.com/distribution/reference)."""
 
 WORKFLOW_SIZE, SIZE_PER_BYTE = 35_000, 1.17
-"""Bytes of a workflow of KFP's, and bytes of it per byte of the compiled pipeline: a task is in it twice, as text in
-text. From the workflows that KFP 2.17.0 keeps beside the pipelines that they were compiled from, and ours; 3% above what
-Argo 4.0.5 has measured of a comparison of 20 systems."""
+"""Bytes of an empty workflow, and per byte of the compiled pipeline: each task is in it twice, as text within text.
+Derived from KFP 2.17.0's example workflows and their pipelines, and from ours; 3% above what Argo 4.0.5 measured for a
+comparison of 20 systems."""
 
 STATUS_SIZE = 6_000
-"""Bytes of packed status per step, and per shard of a step, as computed: six nodes of Argo's with KFP 2.17, twelve of a
+"""Bytes of packed status per step, and per shard of a step, as computed: six Argo nodes with KFP 2.17, twelve for a
 shard, in the order of their hashes, most with the whole command of the step's pod, addresses and digests."""
 
 
@@ -74,16 +74,16 @@ class Package:
 
 @dataclass(frozen=True)
 class Submission:
-    """A run that is checked, ready to be compiled for a server and started."""
+    """A checked run, ready to be compiled for a server and started."""
 
     run: Run
     store: str
     request: Request
     checked: float = field(default_factory=time.time)
-    """When that was, in seconds since 1970. Steps that are there are found after it."""
+    """When it was checked, in seconds since 1970. Existing steps are found after that."""
     pages: str | None = None
-    """The address of Kubeflow's pages for links in notices, unless the settings name one; no part of `run`, since the
-    machine that submits changes neither the run nor a schedule."""
+    """The address of Kubeflow's pages for links in notices, unless the settings name one. It is not part of `run`: a
+    run or schedule must not depend on the machine that submits it."""
     mlflow: str | None = None
     """The address of MLflow as this machine reaches it, for the command that joins parts."""
 
@@ -101,8 +101,8 @@ class Submission:
         return {"store": self.store, "described": run.model_dump_json()}
 
     def found(self) -> dict[StepPath, StepState]:
-        """Returns the states of the steps whose outputs the store has, and writes them into it. If the store cannot be read
-        and written from here, returns none unless every step was found."""
+        """Returns the states of the steps whose outputs the store has, and writes these states into it. If the store
+        cannot be read and written from here, returns none unless every step was found."""
         found: dict[StepPath, StepState] = {}
         with contextlib.suppress(Exception):
             if (store := readable(self.store)) and (found := found_states(self.request.plan, store)):
@@ -134,7 +134,7 @@ class Submission:
         return replace(self, request=replace(self.request, plan=plan.part(nodes, made), there=left_out))
 
     def compiled(self, tag: str) -> Package:
-        """Compiles the pipeline with those defaults that a server of this version takes."""
+        """Compiles the pipeline with the defaults that a server of this version accepts."""
         from pipelines.kubeflow.pods import TAKES_POLICY
 
         given = {"run_as_non_root": True} | ({"retry_policy": "Always"} if TAKES_POLICY else {})
@@ -143,7 +143,7 @@ class Submission:
         return package(request, self.store)
 
     def package(self, tag: str) -> Package:
-        """Compiles a pipeline that is about to be sent. Raises InputError for a run that Argo has no room for."""
+        """Compiles a pipeline that is about to be sent. Raises InputError for a run that is too large for Argo."""
         made, schedule = self.compiled(tag), self.request.schedule
         size = estimate_size(made.text, self.request.plan)
         limit = int(os.environ.get(environment.WORKFLOW_LIMIT) or 2**20)
@@ -156,7 +156,7 @@ class Submission:
         return made
 
     def _way_out(self, size: int, limit: int) -> str:
-        """Returns the end of a line about a run that Argo has no room for: how to run it in parts that fit."""
+        """Returns the end of an error line about a run that is too large for Argo: how to run it in parts that fit."""
         systems = list(self.config.comparison.systems)
         for count in range(size // limit + 1, len(systems) + 1):
             try:
@@ -187,7 +187,7 @@ class Submission:
 def prepare(
     request: Request, store: str | None, pages: str | None = None, mlflow: str | None = None
 ) -> Submission:
-    """Checks a request as far as this machine can. Raises InputError for settings that a cluster would refuse."""
+    """Checks a request as far as this machine can. Raises InputError for what a cluster could not run."""
     opened = open_store(check_store(store))
     check_sources(request.plan)
     check_devices(request.plan, request.config)
@@ -195,7 +195,7 @@ def prepare(
 
 
 def readable(url: str) -> Store | None:
-    """Returns a store if it can be read from here, within seconds: libraries try for minutes where no bucket answers."""
+    """Returns a store if it can be read from here within seconds: libraries try for minutes if no bucket answers."""
     read: list[Store] = []
 
     def look() -> None:
@@ -211,7 +211,7 @@ def readable(url: str) -> Store | None:
 
 
 def package(request: Request, store: str | None = None) -> Package:
-    """Compiles a request, with `store` as the default of its runs. Raises InputError for invalid settings of pods."""
+    """Compiles a request, with `store` as its runs' default. Raises InputError for invalid pod settings."""
     from pipelines.kubeflow.compile import compile_request
 
     plan = request.plan
@@ -260,7 +260,7 @@ def _is_local(address: str, always_file: bool) -> bool:
 
 
 def check_devices(plan: Plan, config: Config) -> None:
-    """Raises InputError for missing names of images, and for pods with other GPUs than their steps' settings need."""
+    """Raises InputError for missing image names, and for pods whose GPUs do not suit their steps' settings."""
     from pipelines.kubeflow.pods import Pods
 
     pods = Pods(config)
@@ -282,6 +282,6 @@ def check_images(needed: Iterable[bool]) -> None:
 
 
 def estimate_size(compiled: str, plan: Plan) -> int:
-    """Returns the bytes that a run of a compiled pipeline will need as a workflow, all of its steps done."""
+    """Returns the bytes that a compiled pipeline's run will need as a workflow once all of its steps are done."""
     steps = sum(max(len(node.shards), 1) for node in plan.nodes.values())
     return round(WORKFLOW_SIZE + SIZE_PER_BYTE * len(compiled.encode()) + STATUS_SIZE * steps)

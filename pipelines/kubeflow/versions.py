@@ -8,13 +8,13 @@ from multiview.errors import InputError
 from pipelines.kubeflow.client import Client, healthz
 
 VERSIONS = ("2.14", "2.15", "2.16", "2.17", "2.18")
-"""The supported minor versions, oldest first; docs/cluster.md has what belongs to each."""
+"""The supported minor versions, oldest first; docs/cluster.md says what belongs to each."""
 SINCE = {"run_as_non_root": "2.16", "retry_policy": "2.18"}
-"""Settings of `kubeflow` that make a pipeline which earlier versions refuse, with the first version that takes it."""
+"""Settings of `kubeflow` that make a pipeline that earlier versions refuse, with the first version that accepts it."""
 RELEASE_TAG = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-?(?:alpha|beta|rc)[.\d]*)?")
 """A tag of kubeflow/pipelines itself; distributions have their own, and a build from a branch has the branch's name."""
 NO_TAGS = ("", "unknown")
-"""The tags of a build that was told none, as KFP's own images were before 2.16."""
+"""The tags of a build without a version, such as KFP's own images before 2.16."""
 
 
 def server_tag(client: Client) -> tuple[str, bool]:
@@ -26,7 +26,7 @@ def server_tag(client: Client) -> tuple[str, bool]:
 
 def check_version(tag: str, given: Collection[str] = (), *, pipeline_store: bool = True) -> str | None:
     """Returns a warning for an unknown version, None for a supported one. Servers since 2.14 say where they keep
-    pipelines (`pipeline_store`), which tells versions apart whose images have no tag. Raises InputError for a version
+    pipelines (`pipeline_store`), which identifies older ones whose images have no tag. Raises InputError for a version
     that is too old, or that refuses one of the `given` settings of SINCE."""
     oldest, newest, version = VERSIONS[0], VERSIONS[-1], version_of(tag)
     known = f"pipelines are made for {oldest} to {newest}"
@@ -50,7 +50,7 @@ def check_version(tag: str, given: Collection[str] = (), *, pipeline_store: bool
 
 
 def takes(tag: str, setting: str) -> bool:
-    """Whether a version is known to take pipelines with a setting of SINCE, by its tag."""
+    """Whether a server is known, by its tag, to accept pipelines with a setting of SINCE."""
     return version_of(tag) >= _numbers(SINCE[setting])
 
 

@@ -1,5 +1,5 @@
-"""Execution of a plan in this process, step after step, with progress on the screen and in MLflow; and what `--dry-run`
-prints instead: the steps that are in the store, and those that would run."""
+"""Runs a plan in this process, step after step, with progress on the screen and in MLflow; or prints, for `--dry-run`,
+which steps are in the store and which would run."""
 
 import contextlib
 import gc
@@ -27,14 +27,14 @@ from pipelines.runs.progress import Progress
 
 
 def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool = False) -> list[StepState]:
-    """Executes a plan; returns the states of its steps, all done or found. What steps print goes into the log of the
-    run, with `debug` onto the screen. Raises StepFailed with a failing step's own line; with `debug`, its exception."""
+    """Executes a plan; returns the states of its steps, all done or found. What steps print goes to the run's
+    log, with `debug` to the screen. Raises StepFailed with the failed step's own line; with `debug`, its exception."""
     store.check_writable()
     write_run(store, run)
     log = _log_file(store, run)
     with Progress(store, run.id, run.steps, started=time.time()) as progress:
         with (
-            # What cannot be shipped now is shipped below, where errors are reported.
+            # What fails to ship here is shipped below, where errors are reported.
             tracking.ship_live(store, run.id, tracking_uri),
             contextlib.nullcontext() if debug else _output_to(log),
         ):
@@ -61,7 +61,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
 
 
 def execute(plan: Plan, run: Run, store: Store) -> None:
-    """Runs or finds each step of a plan, base models first, so that one that does not fit ends the run at once."""
+    """Runs or finds each step of a plan, base models first, so that an unsuitable one ends the run at once."""
     outputs: Outputs = {}
     nodes = sorted(plan.nodes.values(), key=lambda node: bool(node.inputs) or PASSAGES in node.step.outputs)
     for node in nodes:
@@ -75,9 +75,9 @@ def execute(plan: Plan, run: Run, store: Store) -> None:
 
 
 def _free_memory() -> None:
-    """Frees what a step leaves: its models, and its copies of inputs."""
+    """Frees what a step leaves behind: its models, and its copies of inputs."""
     gc.collect()
-    gc.freeze()  # what stays, such as imported modules, would make each later collection take longer
+    gc.freeze()  # what stays, such as imported modules, would slow each later collection
     remove_scratch()
     torch = sys.modules.get("torch")
     if torch and torch.cuda.is_available():

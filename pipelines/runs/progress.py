@@ -1,5 +1,5 @@
-"""The display of a run in progress, read from its state files: on a terminal one screen with a row for each round of each
-system, elsewhere the lines of the steps' logs: when a step begins, every half minute while it works, and when it ends."""
+"""The display of a run in progress, read from its state files. On a terminal it is a screen with a row for each round
+of a system; elsewhere it is a line when a step begins, every half minute while it works, and when it ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Progress:
     def __enter__(self) -> Progress:
         if self.console.is_terminal:
             self.live.start()
-        # A file may be gone between listing and reading it, a bucket may hiccup; the next look sees the truth.
+        # A file may vanish between listing and reading, or a bucket may fail; the next poll gets it right.
         self.watch.enter_context(repeated(self._poll, 0.3 if isinstance(self.store, LocalStore) else 3.0))
         return self
 
@@ -58,7 +58,7 @@ class Progress:
         return [self.states[path] for path in self.paths if path in self.states]
 
     def _poll(self) -> None:
-        # What failed may be tried again.
+        # Failed steps are read again: they may be retried.
         ended = {path for path, state in self.states.items() if state.finished}
         states = {state.path: state for state in read_states(self.store, self.run, but=ended)}
         for state in (states[path] for path in self.paths if path in states):
@@ -75,7 +75,7 @@ class Progress:
                 self.details[state.path] = progress
 
     def _print(self, state: StepState) -> None:
-        """Prints the step's lines where there is no screen; warnings are lines in either case."""
+        """Prints the step's lines if there is no screen; its warnings are printed in either case."""
         number = f"{self.paths.index(state.path) + 1:>2}/{len(self.paths)} "
         for line in lines_about(state, number, self.width):
             self._say(line)
@@ -93,7 +93,7 @@ class Progress:
         table = Table.grid(padding=(0, 2))
         for prefix, steps in self.rows:
             table.add_row(Text(prefix, "bold"), Text("   ").join(self._cell(*step) for step in steps.items()))
-        states = [*self.states.values()]  # to which the watching thread adds
+        states = [*self.states.values()]  # a copy: the watching thread adds to it
         ended, total = sum(state.ended is not None for state in states), len(self.paths)
         seconds = int(time.time() - self.started)
         elapsed = f"{ended}/{counted(total, 'step')}  {seconds // 60}:{seconds % 60:02d}"
@@ -102,7 +102,7 @@ class Progress:
         return Group(table, Text(), last)
 
     def _cell(self, name: str, paths: list[str]) -> Text:
-        """A step with all of its shards: its mark, name and time, or how far it is."""
+        """A step with all its shards: its mark, name and time, or how far it is."""
         states = [self.states[path] for path in paths if path in self.states]
         if not states:
             return Text(f"· {name}", "dim")
@@ -120,7 +120,7 @@ class Progress:
 
 
 def _rows(paths: list[str]) -> list[tuple[str, dict[str, list[str]]]]:
-    """The system and the round of each row with its steps: per step the name, and the paths of its shards."""
+    """The rows: each one's system and round, and the paths of each of its steps' shards by the step's name."""
     rows = []
     for prefix, row in groupby(map(StepPath.parse, paths), key=lambda path: path.prefix):
         steps: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Reruns of a step of an earlier run, and of those after it: the plan is cut at inputs that MLflow knows."""
+"""Reruns of a step of an earlier run, and of those that need it: part of a plan, with inputs found in MLflow."""
 
 from collections.abc import Set
 
@@ -29,9 +29,9 @@ def verify(plan: Plan) -> None:
 def cut(
     earlier: TrackedRun, path: str, changes: Overrides, downstream: bool, near: Store | None = None
 ) -> Request:
-    """Returns the request for step `path` of an earlier run with `changes` to its settings, with `downstream` also for
-    all steps that need it. Artifacts are looked up in the store `near` first, to which the run's may have been moved. Raises InputError for an unknown step, for inputs that MLflow does not know, and for a run
-    that compares others."""
+    """Returns the request for step `path` of an earlier run with `changes` to its settings; with `downstream`, also for
+    all steps that need it. Artifacts are looked up first in the store `near`, as they may have been moved there. Raises
+    InputError for an unknown step, for inputs that MLflow does not know, and for a run that compares others."""
     pipeline = earlier.run.pipeline
     if pipeline not in PIPELINES:
         raise InputError(
@@ -50,7 +50,7 @@ def cut(
 
 
 def _chosen(plan: Plan, path: str, downstream: bool) -> dict[StepPath, Node]:
-    """The steps to run again. Raises InputError for an unknown step, and for one shard with all that follows."""
+    """The steps to run again. Raises InputError for an unknown step, and for one shard with `downstream`."""
     node = plan.node(path)
     if not downstream:
         return {node.path: node}
@@ -60,7 +60,7 @@ def _chosen(plan: Plan, path: str, downstream: bool) -> dict[StepPath, Node]:
 
 
 def _check_changes(plan: Plan, before: Plan, chosen: Set[StepPath], changes: Overrides) -> None:
-    """A changed setting must be one that the chosen steps read, and leave the plan's shape alone."""
+    """Raises InputError for a change that no chosen step reads, has no effect, or changes the plan's shape."""
     for leaf in leaves(outcome(changes)):
         if not any(plan.nodes[path].step.reads(leaf) for path in chosen):
             readers = [node.path for node in plan.nodes.values() if node.step.reads(leaf)]
@@ -78,7 +78,7 @@ def _check_changes(plan: Plan, before: Plan, chosen: Set[StepPath], changes: Ove
 def _artifacts(
     earlier: TrackedRun, node: Node, kind: str, reader: StepPath, near: Store | None
 ) -> list[Reference]:
-    """The outputs of a kind that a step of the earlier run has made. Raises InputError unless all are finished."""
+    """The outputs of a kind made by a step of the earlier run, or its shards. Raises InputError if any is missing."""
     references = []
     for path in node.paths():
         step = earlier.steps.get(str(path))

@@ -1,4 +1,4 @@
-"""The results of a run on the screen: its table, one question with its matched snippet, and commands to continue."""
+"""Prints a run's results: its table, one question with the snippet that matched, and commands to continue with."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ from multiview.steps.runs import StepState, finished_outputs, read_run, read_sta
 
 
 def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
-    """Prints the results of a run, if it has any, and the commands that continue from it; MLflow's page if it is known."""
+    """Prints a run's results, if there are any, MLflow's page if it is known, and commands to continue with."""
     if metrics := _metrics(states):
         show_table(console, _table(states, metrics))
     promotion = _promotion(states)
@@ -49,7 +49,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     indexes = [reference.address for reference in finished_outputs(states, names.INDEX).values()]
     if indexes:
         champion, program = promotion["champion"] if promotion else None, _command("multiview")
-        refused = promotion["challenger"] if promotion else None  # there is no champion yet
+        refused = promotion["challenger"] if promotion else None  # when there is no champion yet
         index = champion["index"]["address"] if champion else refused or indexes[-1]
         served = f"--index {shlex.quote(index)}"
         console.print(f"Ask it:       {program} search {shlex.quote(question or 'a question')} {served}")
@@ -62,7 +62,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
 
 
 def show_table(console: Console, text: str) -> None:
-    """Prints text with tables in Markdown, drawn where a terminal is wide enough: Rich would leave out figures."""
+    """Prints text with Markdown tables, drawn if the terminal is wide enough: Rich would leave out figures."""
     for is_table, lines in groupby(text.splitlines(), lambda line: line.startswith("|")):
         block = "\n".join(lines).strip()
         fits = max(map(len, block.splitlines()), default=0) < console.width - len("| ")
@@ -77,7 +77,7 @@ def show_table(console: Console, text: str) -> None:
 
 
 def _table(states: list[StepState], metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """The last comparison's table with its legends; else that of the metrics, and which questions were generated."""
+    """The last comparison's table with its legends; else the metrics' table, with legends on generated questions."""
     if comparison := _last(states, names.COMPARISON):
         return (_folder(comparison.outputs[names.COMPARISON]) / TABLE_FILE).read_text(encoding="utf-8")
     legends: list[str] = []
@@ -133,7 +133,7 @@ def _promotion(states: list[StepState]) -> JsonObject | None:
 
 
 def _report(states: list[StepState]) -> str | None:
-    """The page about the last comparison, copied from a bucket into the current folder; its address where that fails."""
+    """The page about the last comparison, copied from a bucket into the current folder; its address if that fails."""
     if not (state := _last(states, names.REPORT)):
         return None
     store, record = load_record(state.outputs[names.REPORT].address)
@@ -151,7 +151,7 @@ def _show_example(console: Console, evaluation: StepState) -> str | None:
     """Prints a dev question whose best passage is right, with the snippet that matched; returns the question."""
     folder, inputs = _folder(evaluation.outputs[names.EVALUATION]), evaluation.inputs
     rows = pq.read_table(folder / QUESTIONS_FILE).to_pylist()
-    answered = any(row["rank_of_first_answer"] for row in rows)  # else the gold passage must do
+    answered = any(row["rank_of_first_answer"] for row in rows)  # otherwise the gold passage decides
     rank = "rank_of_first_answer" if answered else "rank_of_first_gold"
     right = [row for row in rows if row[rank] == 1 and row["top_start"] is not None]
     if not right:

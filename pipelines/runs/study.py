@@ -1,4 +1,4 @@
-"""Studies, many runs of one pipeline that differ in a few settings; and the rows of their comparison, or of earlier runs'."""
+"""Studies: many runs of one pipeline that differ in a few settings; and the rows of comparisons of runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RowName = Annotated[str, Field(coerce_numbers_to_str=True)]
 
 
 class Study(Section):
-    """Overrides of one pipeline, with a row of a table for each."""
+    """Runs of one pipeline with different overrides, each a row of a table."""
 
     name: str
     """The study's name; default: the name of its file."""
@@ -39,13 +39,13 @@ class Study(Section):
     systems_of: str | None = None
     """A preset, by its name or as a YAML file: the systems of its comparison are the study's first rows, and it is the preset of all rows where none is named."""
     runs: dict[RowName, Overrides]
-    """The settings that each row changes, by the row's name, which may be a system's of `systems_of`; then they override the system's."""
+    """The settings that each row changes, by the row's name; if that is a system of `systems_of`, they override the system's."""
     paper: dict[RowName, PaperFigures] = {}
-    """What a paper reports for a row; in a file it stands in the row, beside the settings."""
+    """What a paper reports for a row; in a file it is written in the row, beside the settings."""
     seeds: tuple[int, ...] = ()
     """Seeds: every row runs once with each of them; empty: once, with the configured seed."""
     by_seed: dict[int, Overrides] = {}
-    """Settings of all rows with a seed, such as the model that another run trained with it, over `settings`."""
+    """Settings of all rows with a seed, over `settings`, such as the model that another run trained with that seed."""
 
     @model_validator(mode="before")
     @classmethod
@@ -80,8 +80,8 @@ class Study(Section):
         return self
 
     def chosen(self, rows: Collection[str], seeds: Collection[int]) -> Study:
-        """Returns the study of the rows of these names, in its own order, with these seeds; none: its own. Raises
-        InputError for an unknown row, a seed that is there twice, and one row without seeds."""
+        """Returns the study with only these rows, in its own order, and these seeds; none given: its own. Raises
+        InputError for an unknown row or seed, a seed given twice, and a single row without several seeds."""
         if unknown := [row for row in rows if row not in self.runs]:
             raise InputError(
                 f"--row {unknown[0]}: the study {self.name} has no such row; its rows: {', '.join(self.runs)}"
@@ -102,7 +102,7 @@ class Study(Section):
         return self.model_copy(update={"runs": runs, "paper": paper, "seeds": seeds})
 
     def check_given(self, settings: Iterable[str]) -> None:
-        """Raises InputError for a setting of `--set` to which the study gives other values in all of its rows."""
+        """Raises InputError for a `--set` setting that the study overrides with other values in all of its rows."""
         for setting in settings:
             given, name = parse_setting(setting), setting.partition("=")[0]
             shared = merge(given, self.settings)
@@ -143,9 +143,9 @@ def read_study(name: str) -> Study:
 def rows_of_runs(
     runs: Sequence[TrackedRun], near: Store | None = None
 ) -> dict[str, tuple[Reference, str | None]]:
-    """Returns the evaluation and the architecture of each row by the name of its system, with the end of its run's id
-    where two have one name; evaluations are looked up in the store `near` first. An evaluation that several runs share is one row. Raises InputError for a run without an
-    evaluation that the runs before it lack, for a single row, and unless all are of the same questions over the same corpus."""
+    """Returns each row's evaluation and architecture by its system's name, with the end of the run's id if two have the
+    same name. Evaluations are looked up first in the store `near`; one that several runs share is one row. Raises
+    InputError for a run that adds no evaluation, for a single row, and for different questions or corpora."""
     rows: dict[tuple[str, str], tuple[Reference, str | None]] = {}
     for run in runs:
         evaluations = evaluations_of_run(run)
@@ -172,11 +172,11 @@ def rows_of_runs(
 
 
 def evaluations_of_run(run: TrackedRun) -> dict[str, Reference]:
-    """Returns each system's last evaluation, in the run's order; of a run found by a system's id, that system's. Raises
-    InputError where a later round's is still to come."""
+    """Returns each system's last evaluation, in the run's order; for a run found by a system's id, only that system's.
+    Raises InputError if a later round is not evaluated yet."""
     order = {path: number for number, path in enumerate(run.run.steps)}
     evaluated = [path for path, step in run.steps_of_system().items() if names.EVALUATION in step.outputs]
-    # Not in MLflow's order; steps of the run that a rerun was cut out of come last.
+    # MLflow's order differs; steps of the run that a rerun was cut from come last.
     evaluated.sort(key=lambda path: order.get(path, len(order)))
     last = last_rounds(map(StepPath.parse, evaluated))
     if missing := unfinished_rounds(last, run.run.steps, "evaluate"):
