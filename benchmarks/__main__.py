@@ -2,9 +2,9 @@
 
     python -m benchmarks --size quick
 
-Each benchmark has a process of its own, which waits until other programs leave the processors alone: not by the load
-average, which would count the benchmark before it for a minute. Rows that were measured while others used the
-processors have a mark. A benchmark that lacks a package or data says so in its row, and the others run.
+Each benchmark runs in its own process, once other programs leave the processors alone. (The load average does not
+tell: it would count the previous benchmark for a minute.) Rows that were measured while others used the processors have
+a mark. A benchmark that lacks a package or data says so in its row, and the others run.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     MULTIVIEW_DATA=data python -m benchmarks.bm25 --questions 1000
 
 Peer: bm25s with the same tokenizer and settings, `index` over texts in memory, and `retrieve`. Ours reads the passages
-from the shards of `split`, and breaks ties by the smaller id. No peer asks whether a hit holds an answer. Those that
-are compared take turns. With one thread times are the process's own, so that other programs disturb little.
+from the shards of `split`, and breaks ties by the smaller id. No peer checks whether a hit holds an answer.
+Contestants take turns. With one thread, times are the process's own, so that other programs disturb little.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PROCESSES = THREADS = 2
 
 
 class Peer:
-    """bm25s, with the tokenizer and the settings that ours has."""
+    """bm25s, with our tokenizer and settings."""
 
     def __init__(self, texts: list[str], section: Bm25) -> None:
         self._tokenizer = tokenizer(ENGLISH)
@@ -101,7 +101,7 @@ def measure(
 
 
 def in_threads(ours: Bm25Index, peer: Peer, questions: list[str], k: int, repeats: int) -> Row:
-    """The row of a search in two threads: wall time, beside half of one's."""
+    """The row of a search in two threads: wall time, beside half the time of one thread."""
 
     def search(threads: int) -> None:
         with chosen_cores(threads):
@@ -132,12 +132,12 @@ class Hits:
     ids: pa.Array
     shard: Path
     groups: int
-    """Number of the shard's row groups, from the first on, that have hits."""
+    """Number of the shard's row groups with hits, counted from the first."""
     questions: Sequence[Question]
 
     @classmethod
     def drawn(cls, folder: Path, data: Path, count: int, k: int) -> Hits:
-        """Those of random rows of whole row groups, as many for each process: what is measured is how these share passages."""
+        """Hits in random rows of whole row groups, as many per process: it measures how they share passages."""
         outputs = split_into(folder, split_settings(data, "parquet", 1))
         (shard,) = shard_files(outputs["passages"])
         ids = pq.read_table(shard, columns=["id"])["id"].combine_chunks()
@@ -160,11 +160,11 @@ class Hits:
 
 
 HELD: dict[tuple[int, int], Callable[[], None]] = {}
-"""What a process that shares the passages may be asked, by part and number of parts."""
+"""What a process may be asked to do, by part and number of parts."""
 
 
 def hold(hits: Hits) -> None:
-    """Gives this process the hits of each part that it may be asked about, and asks once, before times count."""
+    """Gives this process the hits of each part that it may be asked about, and asks once, to warm up."""
     for parts in (1, PROCESSES):
         for part in range(parts):
             HELD[part, parts] = partial(hits.answers, part, parts, hits.among(part, parts))
@@ -172,7 +172,7 @@ def hold(hits: Hits) -> None:
 
 
 def answers_in(part: int, parts: int) -> None:
-    """Asks about a part."""
+    """Looks for answers in the hits of one part."""
     HELD[part, parts]()
 
 

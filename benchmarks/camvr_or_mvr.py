@@ -4,14 +4,14 @@
 
 The runs are those of the study `one-question` with these rows and SETTINGS, step by step, without MLflow and in a store
 that is thrown away afterwards, or in `--store`, where the same command continues them. Without `--steps`, a short
-training of both at once tells the time of a step, and with it the number of steps that the minutes allow, as the
-learning rate and the temperature must know it before. Held-out questions are more than the preset's, as 100 would not
-tell two systems apart. `--out` gets `curve.jsonl`, a line per validation as soon as it is done; `curve.md`; and, at the
+training of both at once measures the time of a step, and so the number of steps that the minutes allow, which the
+learning rate and the temperature need in advance. More questions are held out than in the preset, as 100 would not tell
+two systems apart. `--out` gets `curve.jsonl`, a line per validation as soon as it is done; `curve.md`; and, at the
 end, each system's metrics and analyses (`figures.json`) and their comparison (`comparison.md`).
 
 On two cores, a step of 32 questions takes some ten seconds: name a store, `--steps 500 --set train.batch_size=32
 --set train.checkpoint_steps=20 --set train.precision=float32 --set encode.compute=float32`, and start it again
-whenever it was stopped.
+whenever it stops.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SETTINGS = (
     "evaluation.analyses=[each_view, answer_view, attention, usage, cosine]",
 )
 FINER = ("train.validation_questions=500", "train.validation_passages=2000", "train.checkpoint_steps=1000000")
-"""Over SETTINGS: a curve of less noise, and no checkpoints."""
+"""Over SETTINGS: a less noisy curve, and no checkpoints."""
 PACE_STEPS = 60
 VALIDATIONS = 24
 """How often each system is validated after its first step."""
@@ -63,7 +63,7 @@ ENDING = 0.2
 """The share of the minutes that encoding all passages and evaluating take."""
 MRR = metric_names.of_validation(metric_names.MRR)
 PRINTED = (f"{metric_names.accuracy_at(5)}/", f"{metric_names.SHARE_OF_GOLD}/")
-"""The figures of single views that are printed, of those in `figures.json`."""
+"""The single views' figures in `figures.json` that are also printed."""
 SHOWN_SECONDS = 5.0
 
 Settings = Annotated[
@@ -87,14 +87,14 @@ class Row(NamedTuple):
     run: Run
 
     def until(self, step: str) -> Row:
-        """The row's steps before the first one of this name, and that one."""
+        """The row's steps up to and including the first one with this name."""
         names = [node.step.name for node in self.plan.nodes.values()]
         nodes = dict([*self.plan.nodes.items()][: names.index(step) + 1])
         return Row(replace(self.plan, nodes=nodes), self.run)
 
 
 def study_rows(seed: int, settings: Sequence[str], others: Sequence[str], store: Store) -> dict[str, Row]:
-    """The study's rows, as `python -m pipelines study` makes them, and CAMVR with each of `others` besides."""
+    """The study's rows, as `python -m pipelines study` makes them, and CAMVR with each setting in `others`."""
     document = read_study(STUDY).chosen(ROWS, [seed])
 
     def row(name: str, given: Sequence[str]) -> Row:
@@ -107,12 +107,12 @@ def study_rows(seed: int, settings: Sequence[str], others: Sequence[str], store:
 
 
 def run(row: Row, folder: Path) -> None:
-    """Runs a row's steps, or finds them, in the store that `folder` is."""
+    """Runs or finds a row's steps, in the store in `folder`."""
     execute(row.plan, row.run, LocalStore(folder))
 
 
 def ready() -> None:
-    """Loads what a training needs, while the data are read elsewhere. Says every minute from now on what it is doing."""
+    """Loads what training needs while the data are read elsewhere, and from now on dumps its stack every minute."""
     faulthandler.dump_traceback_later(60, repeat=True)
     import multiview.training.train  # noqa: F401
 
@@ -120,7 +120,7 @@ def ready() -> None:
 
 
 def state_of(store: Store, row: Row, step: str) -> StepState | None:
-    """The state of a row's step of this name, once it has begun."""
+    """The state of the row's step with this name, once it has begun."""
     path = next(path for path, node in row.plan.nodes.items() if node.step.name == step)
     return read_state(store, row.run.id, str(path))
 
@@ -138,7 +138,7 @@ def folder_of(store: Store, row: Row, step: str) -> Path:
 
 
 def curve(store: Store, row: Row) -> dict[int, dict[str, float]]:
-    """All metrics of a row's training so far by step, with the Unix time of the last as `time`."""
+    """All metrics of a row's training so far, by step; `time` is the Unix time of the step's last one."""
     state = state_of(store, row, "train")
     found: dict[int, dict[str, float]] = {}
     for event in read_metrics(store, state.attempt) if state and state.attempt else ():
@@ -149,7 +149,7 @@ def curve(store: Store, row: Row) -> dict[int, dict[str, float]]:
 
 
 def pace(measured: Mapping[int, Mapping[str, float]]) -> Pace:
-    """The pace of a training of PACE_STEPS steps: validated at the last, before its loss is logged."""
+    """The pace of a training of PACE_STEPS steps, which is validated at the last one, before its loss is logged."""
     last = max(measured)
     logged = [step for step in measured if 0 < step < last]
     first, before = logged[0], logged[-1]
@@ -158,18 +158,18 @@ def pace(measured: Mapping[int, Mapping[str, float]]) -> Pace:
 
 
 def all_steps(store: Store, row: Row) -> int:
-    """How many steps a training has that ends by its epochs."""
+    """The number of steps of a training that runs for all its epochs."""
     _, record = load_record(output(store, row, "train").address)
     return round(record.config["train"]["epochs"] * record.facts["steps_per_epoch"])
 
 
 def steps_within(seconds: float, paces: Iterable[Pace]) -> int:
-    """How many steps, with their validations, the slower system takes in this time."""
+    """The number of steps, with their validations, that the slowest system can do in this time."""
     return max(VALIDATIONS, int(min((seconds - VALIDATIONS * each.validation) / each.step for each in paces)))
 
 
 class Curves:
-    """The validations of all rows, written and printed as soon as they are there."""
+    """The validations of all rows, written and printed as soon as they are done."""
 
     def __init__(self, store: Store, rows: Mapping[str, Row], out: Path) -> None:
         self._store, self._rows, self._out = store, rows, out
@@ -185,7 +185,7 @@ class Curves:
             training.result()
 
     def show(self) -> None:
-        """Appends the validations that are new, and writes the table anew."""
+        """Appends new validations, and rewrites the table."""
         for name, row in self._rows.items():
             loss, metrics_by_step = float("nan"), curve(self._store, row)
             for step, metrics in sorted(metrics_by_step.items()):
@@ -201,7 +201,7 @@ class Curves:
         (self._out / "curve.md").write_text(self.table())
 
     def table(self) -> str:
-        """MRR@10 by step, and where each of the others takes the lead over MVR for good."""
+        """MRR@10 by step, and the step from which each of the others stays ahead of MVR."""
         mvr, *others = self._mrr.values()
         steps = sorted(set(mvr).intersection(*others))
         lines = [f"| step | {' | '.join(self._mrr)} |", f"| ---: |{' ---: |' * len(self._mrr)}"]

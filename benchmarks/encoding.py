@@ -3,11 +3,11 @@
     MULTIVIEW_DATA=data python -m benchmarks.encoding --passages 192
 
 All encode the same passages of SQuAD into one normalised vector each, from text to array: the mean of the passage's
-tokens as the peer's, or in rows with "by [CLS]" that token's, as DPR's, whose peer and bound are those of the mean. The
-bound is the forward pass alone over the same tokens, laid end to end without any padding, and without layout, tokenising
-or pooling. A model has the weights of the base, or random ones of BERT-base's shape, whose time is the same. On a GPU the
-bound is the forward pass over sequences of similar length, padded and there already. Contestants take turns, after a few
-passages. With one thread times are the process's own, so that other programs disturb little; on a GPU they are wall time.
+tokens, as the peer does, or in rows with "by [CLS]" that token's, as DPR does, with the same peer and bound. The
+bound is the forward pass alone over the same tokens, laid end to end without padding, and without layout, tokenising or
+pooling. Models have the base's weights, or random ones in BERT-base's shape, which take the same time. On a GPU, the
+bound is the forward pass over padded sequences of similar length that are there already. Contestants warm up and take
+turns. With one thread, times are the process's own, so that other programs disturb little; on a GPU they are wall time.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ BOUND_TOKENS = 2048
 GPU_BOUND_TOKENS = 1 << 16
 """The same on a GPU, padding included."""
 MEAN: Pooling = "snippet"
-"""DPR's one view as the mean of the passage's tokens."""
+"""A passage's one view as the mean of its tokens."""
 CLS: Pooling = "viewer"
-"""As its first token."""
+"""A passage's one view as its first token, as DPR's."""
 PEER, BOUND = "SentenceTransformer", "forward pass"
 GOALS = {"float32": Goal(times_peer=1.05), "bfloat16": Goal(times_peer=1.15)}
 
 
 def read(data: Path, count: int) -> list[Passage]:
-    """Every n-th passage of SQuAD, so that there are `count`."""
+    """Every n-th passage of SQuAD, `count` in all."""
     rows = pq.read_table(data / "passages.parquet").to_pylist()
     rows = rows[:: max(1, len(rows) // count)][:count]
     return [Passage(each["id"], each["title"], each["text"], (len(each["text"]),)) for each in rows]
@@ -70,8 +70,8 @@ def contestants(
     device: str,
     poolings: Sequence[Pooling],
 ) -> dict[str, Callable[[slice], object]]:
-    """Each contestant's encoding of some of the `passages` on `device` with the model `base` in the arithmetic of `compute`,
-    ours with each of the `poolings`."""
+    """Each contestant's function to encode a slice of `passages` on `device`, with the model `base` and the arithmetic
+    `compute`; ours with each of the `poolings`."""
     folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
     if base == BERT_BASE:
         weights = str(folder / "base")

@@ -1,16 +1,16 @@
-"""The step `evaluate` beside the searches that it asks for (docs/analyses.md).
+"""The step `evaluate` beside the bare searches that it makes (docs/analyses.md).
 
     MULTIVIEW_DATA=data python -m benchmarks.evaluation --questions 1000
 
-Dev questions of SQuAD, already encoded, over all of its passages in CAMVR's parts, with random vectors near each other
-where titles are equal. Bound: the rankings that `evaluate` and its analyses ask for (by all views, by each view alone,
-by the first k), in one pass over the views, and for one analysis alone its own. Analyses that search for nothing have
-rows with `--all`: what `evaluate` takes with it, less what it takes without any, which of the shortest says nothing.
-`attention`, `variation` and `speed` encode passages, so that the model decides what they take: only
+Dev questions of SQuAD, already encoded, over all of its passages in CAMVR's parts, with random vectors that are near
+each other if titles are equal. Bound: the rankings that `evaluate` and its analyses need (by all views, by each view
+alone, by the first k), in one pass over the views; for a single analysis, only its own. With `--all`, analyses that do
+not search have rows too: the time of `evaluate` with the analysis less that without any, which is mere noise for the
+shortest. `attention`, `variation` and `speed` encode passages, so that their time depends on the model: only
 `--encoding` runs them, with a model of one layer.
 
-With more passages than SQuAD has, these are its own over and over. Contestants take turns, with one thread; times are
-the process's own.
+If more passages are asked for than SQuAD has, they are repeated. Contestants take turns, with one thread; times are the
+process's own.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ MANY = 100_000
 """Passages of the larger collection."""
 
 SEARCHING = tuple(name for name in get_args(Analysis) if name in RANGES)
-"""The analyses that ask for further rankings."""
+"""The analyses that need further rankings."""
 OTHERS: tuple[Analysis, ...] = tuple(name for name in get_args(Analysis) if name not in ENCODING)
 
 
 @dataclass(frozen=True)
 class Given:
-    """What `evaluate` is given, its questions encoded."""
+    """What `evaluate` is given, with its questions encoded."""
 
     folder: Path
     index: ViewIndex
@@ -74,7 +74,7 @@ class Given:
     queries: np.ndarray
 
     def evaluate(self, analyses: tuple[Analysis, ...]) -> None:
-        """The step without the encoding of its questions; its output is thrown away."""
+        """Runs the step without encoding its questions, and throws its output away."""
         sections = {
             "evaluation": Evaluation(analyses=analyses),
             "questions": Questions(),
@@ -90,13 +90,13 @@ class Given:
             evaluate_queries(context, ranker, self.layout, encode, self.questions, self.queries)
 
     def searches(self, analyses: Sequence[Analysis]) -> object:
-        """All rankings that `evaluate` and some analyses ask for, in one pass."""
+        """Makes all rankings that `evaluate` and some analyses need, in one pass."""
         most = int(self.index.view_counts.max())
         ranges = dict.fromkeys(each for name in analyses for each in RANGES[name](most))
         return self.index.search_views([ALL_VIEWS, *ranges], self.queries, Evaluation().depth)
 
     def search(self) -> object:
-        """The ranking by all views."""
+        """Makes the ranking by all views."""
         return self.index.search(self.queries, Evaluation().depth)
 
 
@@ -169,7 +169,7 @@ def evaluating(
 
 
 def rows(size: Size) -> Iterator[Row]:
-    """The rows of `make bench`: with one thread, processor time. Quick are those of the step as a whole."""
+    """The rows of `make bench`: with one thread, processor time. quick: only those of the whole step."""
     torch.set_num_threads(1)
     with threads(1):
         if size == "quick":

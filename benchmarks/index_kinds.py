@@ -3,10 +3,10 @@
     python -m benchmarks.index_kinds --passages 40000
 
 Views are random: a passage is near the centre of a cluster, its views are near the passage, and a question is near a
-view. The step `index` builds each kind, as in a pipeline, once it has built it over a few passages; all questions are
-searched together, k = 100. Builds and their peer take turns. Peer of a build is faiss alone, which trains the same
-kind on all views, adds and writes them, from memory; the step samples, reads with digests, and keeps the views beside
-it. Bound of the exact index, which has no peer, is a copy of the views with its digest.
+view. The step `index` builds each kind as in a pipeline, after a first build over a few passages; all questions are
+searched together, k = 100. Builds and their peer take turns. The peer of a build is faiss alone, which trains the same
+kind on all views, then adds and writes them, from memory; the step samples, reads with digests, and keeps the views
+beside it. The exact index has no peer; its bound is a copy of the views with its digest.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def views_of(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Random views [sum of counts, dim] float16 and counts [passages], from 1 to `most`, in clusters of 100 passages.
 
-    `spread` is the deviation of a view from the middle of its passage, in each dimension, where passages deviate by 0.7
-    from the centre of their cluster and centres by 1.
+    `spread` is the deviation of a view from the middle of its passage in each dimension; passages deviate by 0.7 from
+    the centre of their cluster, and centres by 1.
     """
     centres = rng.normal(size=(max(1, passages // 100), dim)).astype(np.float32)
     middles = centres[rng.integers(len(centres), size=passages)]
@@ -72,7 +72,7 @@ def write_embeddings(folder: Path, views: np.ndarray, counts: np.ndarray) -> Loc
 
 @dataclass(frozen=True)
 class Measured:
-    """What one kind of index costs, and what it finds."""
+    """The costs of a kind of index, and what it finds."""
 
     kind: str
     factory: str
@@ -110,7 +110,7 @@ def measure_kind(
     searches: int,
     clock: Callable[[], float],
 ) -> Measured:
-    """Builds and searches an index some times; `exact` are the passages that the exact index found [q, K]."""
+    """Builds and searches an index several times; `exact` are the passages that the exact index found [q, K]."""
     folder.mkdir()
     built = folder / "index"
     step(given.few, settings, built)
@@ -142,7 +142,7 @@ def measure_kind(
 
 
 def step(embeddings: LocalArtifact, settings: Index, folder: Path) -> None:
-    """Builds an index in `folder`, over one that is there."""
+    """Builds an index in `folder`, over any that is there."""
     folder.mkdir(exist_ok=True)
     config = Config.partial({"index": settings, "encode": Encode()})
     inputs = {
@@ -154,7 +154,7 @@ def step(embeddings: LocalArtifact, settings: Index, folder: Path) -> None:
 
 
 def faiss_alone(views: np.ndarray, factory: str, file: Path) -> None:
-    """Trains, fills and writes an index of faiss."""
+    """Trains, fills and writes an index with faiss alone."""
     index = faiss.index_factory(views.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
     vectors = views.astype(np.float32)
     index.train(vectors)
@@ -182,7 +182,7 @@ def measure_kinds(
     searches: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Measured]:
-    """Measures kinds of index over random views, the exact one first."""
+    """Measures kinds of index over random views; the exact one comes first."""
     rng = np.random.default_rng(seed)
     matrix, counts = views_of(passages, views, dim, rng)
     queries = matrix[rng.integers(len(matrix), size=questions)].astype(np.float32)

@@ -10,11 +10,11 @@ from pathlib import Path
 QUIET = 0.1
 """Share of all processors that others may use."""
 LOOKS = 1.0
-"""Seconds over which that share is taken."""
+"""Seconds over which that share is measured."""
 
 
 def busy_share(seconds: float) -> float:
-    """Share of all processors' time, from 0 to 1, that is used while this process sleeps for some seconds."""
+    """Share of all processors' time, from 0 to 1, that is in use while this process sleeps for some seconds."""
     before = _processor_times()
     time.sleep(seconds)
     busy, total = (after - earlier for after, earlier in zip(_processor_times(), before, strict=True))
@@ -29,13 +29,13 @@ def _processor_times() -> tuple[int, int]:
 
 
 class Others:
-    """What other programs use of the processors from now on."""
+    """Measures what other programs use of the processors from now on."""
 
     def __init__(self) -> None:
         self._own, (self._busy, self._total) = _own_ticks(), _processor_times()
 
     def share(self) -> float:
-        """Their share of all processors' time so far, from 0 to 1; children of this process count once they have ended."""
+        """Their share of all processors' time so far, from 0 to 1, without children of this process that have ended."""
         busy, total = _processor_times()
         used = busy - self._busy - (_own_ticks() - self._own)
         return max(0.0, used / (total - self._total)) if total > self._total else 0.0

@@ -2,15 +2,15 @@
 
     MULTIVIEW_DATA=data python -m benchmarks.memory --passages 20000,100000,500000
 
-Passages are SQuAD's, over and over where more are asked for. `split` and `bm25-negatives` have texts alone, `encode` a
-model of one layer of width 64 with random weights; `index`, `mine` and `evaluate` have eight random vectors per passage,
-as MVR makes. Inputs are written and each step runs in a process of its own, which reads its anonymous memory every few
-milliseconds: what the step holds itself. Pages of mapped files, such as the views of an exact index, are not counted, since the system takes them back whenever
-it needs memory, nor are the processes that help `split`, which hold a few texts each. The whole is that memory and the
-pages of the libraries; what is above the start, with all of the step's modules loaded, is what may grow. `evaluate`
-runs the analyses that search and read texts; those that encode passages hold a batch besides. With `--words`, passages
-are their first words alone, so that `encode` takes less time; what it holds per passage is the same, a batch of texts
-is smaller.
+Passages are SQuAD's, repeated if more are asked for. `split` and `bm25-negatives` read only texts; `encode` has a model
+of one layer of width 64 with random weights; `index`, `mine` and `evaluate` have eight random vectors per passage, as
+MVR makes. Each step runs in its own process, which reads its anonymous memory every few milliseconds: what the step
+itself holds. Not counted are pages of mapped files, such as an exact index's views, which the system takes back when it
+needs memory; nor the processes that help `split`, which hold a few texts each. The whole is that memory plus libraries'
+pages; the part above the start, when all of the step's modules are loaded, is what may grow with the corpus.
+`evaluate` runs the analyses that search and read texts; those that encode passages also hold a batch. With `--words`,
+only the first words of passages are kept, so that `encode` takes less time: it holds the same per passage, but smaller
+batches of texts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Result = TypeVar("Result")
 MEASURED = ("split", "bm25-negatives", "encode", "index", "mine", "evaluate")
 VIEWS = 8
 WIDTH = 64
-"""Width of the model and of the views; memory hardly depends on it, the disk does."""
+"""Width of the model and of the views; memory hardly depends on it, but disk space does."""
 MODEL = "random"
 ANALYSES = ("each_view", "first_views", "usage", "cosine", "training_answers")
 STATUS = Path("/proc/self/status")
@@ -67,7 +67,7 @@ class Peak:
     whole: int
     """All anonymous memory, and the pages of libraries."""
     stated: float
-    """The estimate of `multiview plan`."""
+    """The estimate by `multiview plan`."""
 
 
 def held(kind: Literal["RssAnon", "RssFile"]) -> int:
@@ -112,7 +112,7 @@ def settings(folder: Path, step: str) -> Config:
 
 def stated(steps: Sequence[str], folder: Path) -> list[float]:
     """The bytes that `multiview plan` states for each of some steps with the inputs in a folder."""
-    # Imported here alone: the processes that measure have what the step itself imports.
+    # Imported only here, so that the measuring processes hold nothing but what the step imports.
     from multiview.plans.estimate import cost_of
     from multiview.plans.scenario import ModelShape, Scenario
 
@@ -126,7 +126,7 @@ def stated(steps: Sequence[str], folder: Path) -> list[float]:
 
 
 def context(step: str, folder: Path) -> StepContext:
-    """What the step is given; its outputs go into the folder `out`."""
+    """What a step is given; its outputs go into the folder `out`."""
     given = {
         name: LocalArtifact(folder / name, MODEL) for name in ("passages", "questions", "model", "index")
     }
@@ -150,7 +150,7 @@ def context(step: str, folder: Path) -> StepContext:
 
 
 def measured(step: str, folder: Path) -> tuple[int, int]:
-    """The peak of a step, which is run twice: at first on a corpus of few passages, which loads all of its modules."""
+    """The peak of a step, which first runs on a corpus of few passages, so that all of its modules are loaded."""
     function = STEPS[step].function()
     function(context(step, folder / "small"))
     given = context(step, folder / "whole")
@@ -158,7 +158,7 @@ def measured(step: str, folder: Path) -> tuple[int, int]:
 
 
 def write_inputs(folder: Path, data: Path, size: int, count: int, words: int | None = None) -> None:
-    """Writes what the steps read, for a corpus of `size` passages, or of their first `words`, and `count` questions."""
+    """Writes what the steps read, for a corpus of `size` passages (cut to `words`, if given) and `count` questions."""
     from benchmarks.index_kinds import write_embeddings
     from benchmarks.random_inputs import one_layer_model, random_views, write_index
 
@@ -175,7 +175,7 @@ def write_inputs(folder: Path, data: Path, size: int, count: int, words: int | N
     write_embeddings(folder / "embeddings", views, counts)
     write_index(folder / "index", passages, counts, views, MODEL)
     (folder / "index" / VIEWS_FILE).unlink()
-    os.link(folder / "embeddings" / VIEWS_FILE, folder / "index" / VIEWS_FILE)  # half of the disk
+    os.link(folder / "embeddings" / VIEWS_FILE, folder / "index" / VIEWS_FILE)  # saves half of the disk space
     ids = {passage.id for passage in passages}
     drawn = (
         question for question in squad_questions(data, "train", 1 << 30, 0) if question.positive_ids[0] in ids
@@ -236,7 +236,7 @@ def rows(size: Size) -> Iterator[Row]:
 
 
 def table(sizes: Sequence[int], peaks: Mapping[str, Sequence[Peak]]) -> Iterator[str]:
-    """Yields the lines of a table in Markdown, in megabytes: a row per step; whole process / estimate, and above the start."""
+    """Yields the lines of a Markdown table in megabytes, a row per step: whole / estimate, then above the start."""
     heads = [f"{size:,} passages" for size in sizes]
     columns = ["step", *heads, *(f"above the start, {size:,}" for size in sizes), "bytes per passage"]
     yield f"| {' | '.join(columns)} |"

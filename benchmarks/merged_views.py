@@ -1,11 +1,11 @@
-"""What leaving out views that say the same saves and costs, and how often the best view is the answer's, untrained.
+"""What leaving out redundant views saves and costs, and how often the best view is the answer's, without training.
 
     python -m benchmarks.merged_views
 
 Two untrained systems over a slice of SQuAD, from `$MULTIVIEW_DATA`: `mvr`, whose eight viewers start from [CLS], and
 `base-pooled`, a mean per snippet. The first table has the views and the accuracy of an exact index by `index.merge_views`.
-The second takes, in each question's gold passage, views that training could take for the answer's where its offset is
-not known, and compares them with the view at the offset.
+The second compares, in each question's gold passage, the views that training could take for the answer's if the
+answer's offset were unknown with the view at the offset.
 """
 
 import tempfile
@@ -50,7 +50,7 @@ MARGINS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2)
 
 
 class Encoded(NamedTuple):
-    """The slice as a system encodes it."""
+    """The slice of SQuAD as a system encodes it."""
 
     shards: list[Embeddings]
     corpus: Path
@@ -75,7 +75,7 @@ def encoded(store: LocalStore, settings: Sequence[str]) -> Encoded:
 
 
 def merged(shards: Sequence[Embeddings], cosine: float | None) -> ViewIndex:
-    """An exact index in memory."""
+    """An exact index in memory, with views merged by `cosine`."""
     corpus = MergedCorpus(shards, merge_views=cosine)
     views, table = corpus.read_rows(np.arange(corpus.rows)), corpus.passages
     header = {"model": shards[0].model, "kind": EXACT, LONGEST_VIEW: longest_view(views)}
@@ -92,9 +92,9 @@ def accuracies(of: Encoded, index: ViewIndex) -> list[float]:
 
 
 def guesses(of: Encoded) -> Iterator[tuple[bool, bool, bool, bool, float]]:
-    """Of each question with an answer within one view of its gold passage: whether several views hold the text of an
-    answer; whether the first of these has it at its offset, whether the best of these by cosine has, and whether the
-    best of all has; and by how much the latter is above the next."""
+    """Per question with an answer within one view of its gold passage: whether several views hold an answer's text;
+    whether the right view, at the answer's offset, is the first of these, is the best of these by cosine, and is the
+    best of all; and by how much the best of all is above the next."""
     index = merged(of.shards, None)
     gold = Positives(index.ids, of.questions).first
     for indexed in IndexedPassages(index, of.layout, PassageRows(shard_files(of.corpus))).read(gold):

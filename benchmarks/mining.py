@@ -2,13 +2,13 @@
 
     MULTIVIEW_DATA=data python -m benchmarks.mining --questions 1000
 
-Training questions of SQuAD, all of its passages, 200 hits per question, of which 30 are sampled: with one vector per
-passage and with CAMVR's number of views: without any filter, with a margin and with the check for answers. Vectors are
-random, near each other where titles are equal, and all contestants are given the same. The peer is
-`mine_hard_negatives`, which searches with torch or faiss, knows margins and checks no answers; the table has the faster
-of both. It needs the package `datasets`, without which its column says "not run". The bound of one vector is a product
-of all vectors, and torch's top-k; that of CAMVR's views is our own time with one vector. Contestants take turns; with
-one thread times are the process's own.
+Training questions of SQuAD, all of its passages, 200 hits per question, of which 30 are sampled; with one vector per
+passage and with CAMVR's number of views; without any filter, with a margin, and with the check for answers. Vectors are
+random, near each other if titles are equal, and the same for all contestants. The peer is `mine_hard_negatives`, which
+searches with torch or faiss, supports margins, and checks no answers; the table has the faster of the two. It needs the
+package `datasets`; without it, its column says "not run". The bound with one vector is a product of all vectors and
+torch's top-k; with CAMVR's views it is our own time with one vector. Contestants take turns; with one thread, times are
+the process's own.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from multiview.steps.events import Events
 
 DIM = 384
 MOST_VIEWS = 10
-"""Views per passage: 1 to this many, 5.5 on average, as CAMVR makes of SQuAD's passages."""
+"""Views per passage: 1 to this many, 5.5 on average, as CAMVR makes for SQuAD's passages."""
 
 ONE, VIEWS, CHECKED, WITHIN = "one vector each", "CAMVR's views", ", answers checked", ", with a margin"
 MARGIN = 0.05
-"""Share of the positive's score by which a negative's is below it, at least."""
+"""A negative's score is below its positive's by at least this share of it."""
 FILTERS: dict[str, dict[str, Any]] = {
     "": {"answer_hits": "keep"},
     WITHIN: {"answer_hits": "keep", "relative_margin": MARGIN},
@@ -59,7 +59,7 @@ PEER, BOUND = "mine_hard_negatives", "product and top-k"
 
 
 class Encoded:
-    """What `mine_hard_negatives` asks of a model whose vectors are known."""
+    """A model as `mine_hard_negatives` needs it, with known vectors."""
 
     device = torch.device("cpu")
 
@@ -124,7 +124,7 @@ def ours(
     settings: Config,
     output: Path,
 ) -> None:
-    """All that the step `mine` does after the questions are encoded."""
+    """Does all that the step `mine` does once the questions are encoded."""
     loaded = ViewIndex.load(index)
     mined = mine_hits(loaded, queries, questions, corpus, settings, Events())
     qids = [question.qid for question in questions]
@@ -134,10 +134,10 @@ def ours(
 
 
 def mining(data: Path, count: int, repeats: int, clock: Callable[[], float], seed: int = 0) -> Iterator[Row]:
-    """Yields a row of mining negatives of `count` questions with one vector and with CAMVR's views, checked and not."""
+    """Yields rows of mining negatives for `count` questions, with one vector and with CAMVR's views, by each filter."""
     rng = np.random.default_rng(seed)
     passages = squad_passages(data)
-    # The peer tells passages apart by their texts, and questions too.
+    # The peer identifies passages and questions by their texts.
     passages = list({passage.text: passage for passage in passages}.values())
     row_of = {passage.id: number for number, passage in enumerate(passages)}
     drawn = squad_questions(data, "train", count, seed)

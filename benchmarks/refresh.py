@@ -42,7 +42,7 @@ ENCODE = "challenger/encode"
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one run."""
+    """The costs of a run."""
 
     encoded: int
     """Number of passages that were encoded."""
@@ -139,7 +139,7 @@ def compare(
 
 
 def rows(size: Size) -> Iterator[Row]:
-    """The rows of `make bench`, wall time: a refresh beside the rebuild; none are quick."""
+    """The rows of `make bench`, wall time: a refresh beside the rebuild; none if quick."""
     if size == "quick":
         return
     passages = 2_000

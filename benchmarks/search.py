@@ -3,14 +3,14 @@
     python -m benchmarks.search --views 118602
     MULTIVIEW_DATA=data python -m benchmarks.search --index store/index/KEY
 
-Views are random, as in `benchmarks.index_kinds`: passages in clusters, the views of a passage near each other, the
-nearer the smaller `--spread`, so that a search for views meets many of the same passage. With `--index` they are those
-of an exact index that a run built, and the questions are SQuAD's dev questions, encoded by the index's model. Bound: torch's product with
-all views in float32, a maximum over equal groups of views, and torch's top-k. Peer: faiss's flat index, asked for eight
-times as many views as passages are wanted, and numpy, which keeps each passage's first. The peer of the encoding is
-SentenceTransformer with the same weights.
+Views are random, as in `benchmarks.index_kinds`: passages in clusters, the views of a passage near each other. The
+smaller `--spread`, the nearer they are, and the more views of one passage a search finds. With `--index`, the views are
+those of an exact index that a run built, and the questions are SQuAD's dev questions, encoded by its model. Bound:
+torch's product with all views in float32, a maximum over equal groups of views, and torch's top-k. Peer: faiss's flat
+index, asked for eight times as many views as passages are wanted, and numpy, which keeps each passage's first. The peer
+of the encoding is SentenceTransformer with the same weights.
 
-Those that are compared take turns. With one thread times are the process's own, so that other programs disturb little.
+Contestants take turns. With one thread, times are the process's own, so that other programs disturb little.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PEER = "SentenceTransformer"
 SPREAD = 0.7
 """Deviation of views from the middle of their passage."""
 CLUSTERED = 0.2
-"""The same where a passage's views are near each other."""
+"""The same, for views of a passage that are near each other."""
 OVER_FETCH = 8
 TOGETHER = 100
 """Questions that are encoded or searched for at once."""
@@ -144,9 +144,9 @@ def searching(
     together: tuple[int, ...] = (1, TOGETHER),
     device: str = "cpu",
 ) -> Iterator[Row]:
-    """Yields rows of exact search per question, so many questions at a time as `together` says.
+    """Yields rows of exact search per question, for each number of questions at a time in `together`.
 
-    `device` multiplies, ours and the bound's. No row wants more passages than there are.
+    `device` does the products, ours and the bound's. No row asks for more passages than there are.
     """
     matrix, offsets = given.views, given.offsets
     group = round(len(matrix) / len(offsets))

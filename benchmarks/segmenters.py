@@ -1,10 +1,10 @@
-"""BM25 over Chinese and Japanese: our pairs of letters beside the words of segmenters (docs/data.md).
+"""BM25 over Chinese and Japanese: our pairs of letters beside segmenters' words (docs/data.md).
 
     pip install jieba fugashi unidic-lite
     python -m benchmarks.segmenters chinese DRCD_dev.json
 
-Files of SQuAD's form: each paragraph is a passage without title, each of its questions a question. Everything but the
-terms is the same; the segmenter cuts runs of letters (jieba for Chinese, MeCab with UniDic for Japanese).
+Reads files in SQuAD's format: each paragraph is a passage without a title. Everything but the terms is the same; the
+segmenter cuts runs of letters (jieba for Chinese, MeCab with UniDic for Japanese).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ METRICS = (*map(metric_names.recall_at, (1, 5, 20)), metric_names.MRR)
 
 
 def segmenter(language: Language) -> Callable[[str], Sequence[str]]:
-    """Cuts a run of letters into words."""
+    """Returns the function that cuts a run of letters into words."""
     if language == "chinese":
         return import_module("jieba").lcut
     tagger = import_module("fugashi").Tagger()
@@ -48,7 +48,7 @@ def segmenter(language: Language) -> Callable[[str], Sequence[str]]:
 def figures(
     passages: Path, questions: Path, language: Language, cut: Callable[[str], Sequence[str]]
 ) -> dict[str, float]:
-    """BM25's figures where `cut` makes the terms of runs of letters."""
+    """BM25's figures if `cut` makes the terms of runs of letters."""
 
     def terms(text: str, word: re.Pattern[str]) -> list[str]:
         runs = cjk.RUN.findall(unicodedata.normalize("NFKC", text).lower())

@@ -3,10 +3,10 @@
     python -m benchmarks.serving --passages 20000 --seconds 10
 
 The store has a model (MiniLM with MVR's views, untrained) and two indexes of random views, eight per passage. The
-server is a process of its own, as are the clients; each client sends its next question once the last is answered.
-Bound: `Retriever.search` of as many questions at a time, in a process without a server. Wall time, because clients
-wait; the server's processor time per question is beside it. In the last row of the dense index the champion changes ten
-times, each time as soon as the last one answers. Hybrid and reranked indexes, of the same views, follow; the reranker has
+server is a process of its own; each client is a thread, and sends its next question once the last is answered. Bound:
+`Retriever.search` of as many questions at a time, in a process without a server. Wall time, because clients wait; the
+server's processor time per question is beside it. In the last row of the dense index the champion changes ten times,
+each time as soon as the last one answers. Hybrid and reranked indexes over the same views follow; the reranker has
 MiniLM's shape and random weights.
 """
 
@@ -80,7 +80,7 @@ CHANGING = f"8 clients while the champion changes {CHANGES} times"
 
 
 def words(seed: int, count: int) -> str:
-    """Made-up words, few of them frequent, as in a language."""
+    """Made-up words, a few of them frequent, as in a language."""
     return " ".join(f"w{number % 30_000}" for number in np.random.default_rng(seed).zipf(1.3, count))
 
 
@@ -93,8 +93,8 @@ def make_reranker(folder: Path) -> Path:
 
 
 def make_store(folder: Path, passages: int, search: JsonObject) -> LocalStore:
-    """Returns a store with two indexes over the same random passages, of which the first is the champion; they are
-    searched as the settings `search` say."""
+    """Returns a store with two indexes over the same random passages, searched by the settings `search`; the first
+    one's champion is succeeded by the second's."""
     if "rerank_depth" in search:
         search = {**search, "rerank": str(make_reranker(folder / "reranker"))}
     settings = Config.model_validate({"search": search})
@@ -174,7 +174,7 @@ def server(store: LocalStore) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Load:
-    """What clients saw."""
+    """What the clients measured."""
 
     milliseconds: list[float]
     seconds: float
@@ -186,7 +186,7 @@ class Load:
 
 
 def ask(address: str, clients: int, seconds: float) -> Load:
-    """Lets clients ask for some seconds, each one question after another over one connection."""
+    """Lets clients ask for some seconds, each over its own connection, one question after another."""
     stop, numbers = time.perf_counter() + seconds, count()
 
     def client(_: int) -> tuple[list[float], int]:
@@ -215,7 +215,7 @@ def metric(address: str, name: str) -> float:
 
 
 def change_champions(store: LocalStore, address: str) -> None:
-    """Lets the two indexes take turns as champion, each once the last one answers."""
+    """Makes the two indexes champion in turns, each once the last one answers."""
     for _ in range(CHANGES):
         now = current(store)
         assert now is not None
@@ -226,7 +226,7 @@ def change_champions(store: LocalStore, address: str) -> None:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was asked of the server, and how it did."""
+    """What the server was asked, and how it did."""
 
     work: str
     clients: int
@@ -238,7 +238,7 @@ class Measured:
 
 
 def bare(store: LocalStore, together: int = 1) -> list[float]:
-    """Milliseconds of `Retriever.search` of so many questions, one call after another, 50 questions or 4 calls at least."""
+    """Milliseconds per `Retriever.search` of `together` questions: at least 50 questions and 4 calls, in sequence."""
     retriever, times = load(f"{store.url}/index/random-1"), []
     for call in range(1 + max(4, -(-50 // together))):
         begun = time.perf_counter()
@@ -248,8 +248,8 @@ def bare(store: LocalStore, together: int = 1) -> list[float]:
 
 
 def measure(store: LocalStore, seconds: float, ranking: str) -> Iterator[Measured]:
-    """Yields a measurement per number of clients, and of the dense index one with promotions. Raises RuntimeError where a
-    request fails or a promotion is not followed."""
+    """Yields a measurement per number of clients, and for the dense index one during promotions. Raises RuntimeError if
+    a request fails or a promotion is not followed."""
     with server(store) as address:
         ask(address, 1, 1)
         for clients in CLIENTS:

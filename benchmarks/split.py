@@ -1,12 +1,12 @@
-"""The `split` step on SQuAD beside NLTK alone on the same passages, which it calls (docs/data.md).
+"""The step `split` on SQuAD beside NLTK alone, which it calls, on the same passages (docs/data.md).
 
     MULTIVIEW_DATA=data python -m benchmarks.split --repeats 5
 
-Bound: NLTK's tokenizer over all texts, which are in memory already. `split` reads passages and questions besides, checks
-and writes them, from Parquet and from SQuAD's JSON, as one shard and as two. With one process times are processor time,
-so that other programs disturb little; with more they are wall time, and the bound is NLTK in as many processes. SQuAD
-has five questions per passage, which one process reads and checks. So a larger collection, SQuAD's passages repeated with
-few questions, is split too; its bound is one process's wall time divided by the number of processes.
+Bound: NLTK's tokenizer over all texts, which are in memory already. `split` also reads, checks and writes passages and
+questions, from Parquet and from SQuAD's JSON, as one shard and as two. With one process, times are processor time, so
+that other programs disturb little; with more they are wall time, and the bound is NLTK in as many processes. SQuAD has
+five questions per passage, which one process reads and checks, so a larger collection is split too: SQuAD's passages,
+repeated, with few questions. Its bound is one process's wall time divided by the number of processes.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def measure(data: Path, form: str, shards: int, repeats: int, processes: int) ->
 
 
 def measure_many(data: Path, count: int, repeats: int, processes: int) -> Row:
-    """The row of the step over `count` passages: wall time in some processes, beside their share of that in one."""
+    """The row of the step over `count` passages: wall time in `processes`, beside one's divided by them."""
     with tempfile.TemporaryDirectory() as given:
         source = Path(given) / "passages.parquet"
         passages = repeated(squad_passages(data), count)

@@ -29,7 +29,7 @@ def squad_passages(data: Path) -> list[Passage]:
 
 
 def repeated(passages: Sequence[Passage], size: int) -> list[Passage]:
-    """So many passages: those of a corpus, over and over with other ids where more are asked for."""
+    """`size` passages: those of a corpus, repeated with other ids if more are asked for."""
     rounds = (replace(p, id=f"{p.id}-{n}" if n else p.id) for n in itertools.count() for p in passages)
     return list(itertools.islice(rounds, size))
 
@@ -59,7 +59,7 @@ def write_passages(folder: Path, passages: Sequence[Passage]) -> None:
 
 
 def split_settings(folder: Path, form: str, shards: int) -> Config:
-    """Settings of the step `split` for SQuAD's passages and questions as Parquet, or as SQuAD's JSON (`form`: parquet or json)."""
+    """Settings of the step `split` for SQuAD in a `form`: parquet, or json (SQuAD's own)."""
     if form == "json":
         train, dev = (str(folder / "rebuilt" / f"{name}-v1.1.rebuilt.json.gz") for name in ("train", "dev"))
         return Config.partial(

@@ -1,9 +1,9 @@
-"""Staging of a step's inputs beside their sha256 alone, which is the bound (docs/store.md).
+"""Staging of a step's inputs, beside computing their sha256 alone, which is the bound (docs/store.md).
 
     python -m benchmarks.staging --megabytes 512
 
-An artifact of a local store is staged as a step stages it: for the first time, when every byte is read and compared
-with the record, and again unchanged, when size, times and inode of each file are compared with those remembered. Bound:
+An artifact of a local store is staged as a step stages it: first when every byte is read and compared with the
+record, and then again unchanged, when each file's size, times and inode are compared with those remembered. Bound:
 hashlib's sha256 over the same files. Times are processor time of one thread, from the page cache.
 """
 

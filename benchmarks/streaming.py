@@ -2,9 +2,9 @@
 
     python -m benchmarks.streaming --views 400000
 
-The store is a folder, read in parts as a bucket is, without a network: what is measured is the reading, the checking of
-blocks and the search itself. Peer: the views are copied, checked and then searched, as a step does whose scratch folder
-has room. Bound: the search of the copy alone. Views are random (see `benchmarks.search`). Memory is that above the
+The store is a folder, read in parts like a bucket but without a network: this measures the reading, the checking of
+blocks and the search itself. Peer: the views are copied, checked and then searched, as in a step whose scratch folder
+has room. Bound: the search of the copy alone. Views are random (see `benchmarks.search`). Memory is what is above the
 start, beside four blocks of views.
 """
 

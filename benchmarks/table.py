@@ -1,4 +1,4 @@
-"""The one table of all benchmarks: each row's contestants, and the goal that it is held to.
+"""The one table of all benchmarks: each row has contestants, and a goal.
 
 A benchmark is a module with `rows(size)`, which yields a `Row` per line of the table, and a `main` of its own with
 more options. `python -m benchmarks` runs them all; `benchmarks.gpu` is for GPUs.
@@ -31,7 +31,7 @@ class NotRun(Exception):
 
 @dataclass(frozen=True)
 class Contestant:
-    """The repeats of one contestant, in the row's unit; without any, the reason why it was not run."""
+    """The repeats of one contestant, in the row's unit; if there are none, the reason why it was not run."""
 
     values: tuple[float, ...] = ()
     name: str = ""
@@ -47,7 +47,7 @@ class Contestant:
         return statistics.median(self.values) if self.values else None
 
     def cell(self) -> str:
-        """Min, median and max over the repeats, and the name where there is one."""
+        """Min, median and max over the repeats, and the name if there is one."""
         if self.values:
             spread = (min(self.values), statistics.median(self.values), max(self.values))
             words = " / ".join(map(number, spread)) if len(self.values) > 1 else number(spread[1])
@@ -58,10 +58,10 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Goal:
-    """Ratios of medians that a row should reach; the row's unit is one of which less is better."""
+    """Ratios of medians that a row should reach; less of the row's unit is better."""
 
     times_peer: float | None = None
-    """At least so many times as fast as the peer, or as small."""
+    """At least this many times as fast as the peer, or as small."""
     of_bound: float | None = None
     """At least this share of the bound's speed, from 0 to 1."""
     most: float | None = None
@@ -84,7 +84,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table: what was measured, in a unit of which less is better."""
+    """A row of the table: what was measured, in a unit where less is better."""
 
     work: str
     unit: str
@@ -151,7 +151,7 @@ def of_times(
 
 
 def prepare() -> None:
-    """Prepares a process that has not loaded torch: for one thread, and without a GPU that it could see."""
+    """Prepares a process that has not loaded torch: for one thread, and with no GPU visible."""
     os.environ[environment.OMP_NUM_THREADS] = "1"
     os.environ[VISIBLE_GPUS] = ""
 
@@ -163,12 +163,12 @@ def rows_of(name: str, size: Size) -> list[Row]:
     except (NotRun, ImportError) as error:
         return [Row(name, "", Contestant(not_run=str(error)))]
     except Exception as error:
-        # Errors with further arguments break the pool that hands them back.
+        # Errors with further arguments break the pool that returns them.
         raise RuntimeError(f"{type(error).__name__}: {error}") from None
 
 
 def squad_folder() -> Path:
-    """The folder `squad` in MULTIVIEW_DATA, else in `data`. Raises NotRun where it is not there."""
+    """The folder `squad` in MULTIVIEW_DATA, else in `data`. Raises NotRun if it is not there."""
     folder = Path(os.environ.get(environment.DATA, "data")) / "squad"
     if not (folder / "passages.parquet").is_file():
         raise NotRun(f"no SQuAD in {folder}: set {environment.DATA}")
@@ -188,7 +188,7 @@ def lines(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def number(value: float) -> str:
-    """A value with three figures, and all that stand before the point."""
+    """A value with three significant figures, or all its digits before the point."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}".rstrip(".")
 
 

@@ -21,9 +21,9 @@ def in_turns(
     uncounted: int = 1,
     limit: float = math.inf,
 ) -> dict[str, Milliseconds]:
-    """The times of each contestant, which run in turns, after `uncounted` rounds, which warm them up.
+    """The times of each contestant; they run in turns, after `uncounted` rounds to warm up.
 
-    No round begins after `limit` seconds; where all were to warm up, the last one counts.
+    No round begins after `limit` seconds; if there were only warm-up rounds, the last one counts.
     """
     rounds: list[dict[str, float]] = []
     begun = time.monotonic()
@@ -43,6 +43,6 @@ def _milliseconds(run: Callable[[], object], clock: Callable[[], float]) -> floa
 
 @contextmanager
 def chosen_cores(count: int) -> Iterator[None]:
-    """Has steps use so many cores, in threads or in processes."""
+    """Makes steps use this many cores, in threads or in processes."""
     with mock.patch.dict(os.environ, {environment.OMP_NUM_THREADS: str(count)}):
         yield

@@ -6,7 +6,7 @@ Every variant trains the same model (one mean vector per passage, normalised, on
 with its positive and one other passage of SQuAD. A step is all between two optimizer steps, tokenising included. The
 bound is forward, backward and AdamW over the step's sequences laid end to end, without any padding: matrix products
 over all tokens at once, attention within each sequence. Variants take turns, so that whatever else the machine does
-meets all of them. The peer needs the package `datasets`; without it, its row says "not run".
+affects all of them. The peer needs the package `datasets`; without it, its row says "not run".
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ OURS, PEER, BOUND = "ours", "sentence-transformers", "no padding"
 
 @dataclass
 class Clock(TrainerCallback):
-    """The seconds of each step, as means over `window` steps; the first window of a run, which warms up, is left out."""
+    """The seconds of each step, as means over `window` steps; a run's first window, which warms up, is left out."""
 
     read: Callable[[], float]
     window: int = 1
     seconds: list[float] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
-    """Seconds between the end of a step and the beginning of the next, in which a batch is waited for."""
+    """Seconds between the end of a step and the beginning of the next, when it waits for a batch."""
     _steps: int = 0
     _last: float | None = None
     _ended: float | None = None
@@ -87,7 +87,7 @@ class Task:
     passages: dict[str, Passage]
     clock: Callable[[], float]
     window: int = 1
-    """Steps that are timed at once, as work that a GPU was given may not be done yet."""
+    """Steps that are timed together, because a GPU may not have finished its work at the end of each."""
 
     def model(self) -> BiEncoder:
         """The model before its first step."""
@@ -124,7 +124,7 @@ def ours(
     events: Events | None = None,
     waits: list[float] | None = None,
 ) -> list[float]:
-    """The seconds of our steps, with the Trainer and the collator of the step `train`; `waits` gets a clock's."""
+    """The seconds of our steps, with the Trainer and collator of the step `train`; the clock's are added to `waits`."""
     events = events or Events()
     model, settings, clock = work.model(), work.settings, work.timer()
     set_dropout(model, settings.dropout, attention)
@@ -270,7 +270,7 @@ def measure(
     variants: Sequence[str],
     clock: Callable[[], float],
 ) -> Iterator[Row]:
-    """Yields a row for each of ours among `variants`, which take turns, on the GPU where this process sees one."""
+    """Yields a row for each of ours among `variants`, which take turns; on the GPU if this process sees one."""
     gpu = torch.cuda.is_available()
     disable_progress_bar()
     settings = Train.model_validate(

@@ -1,14 +1,14 @@
-"""The steps of a training from start to end, and which share of their processor time the model takes (docs/performance.md).
+"""The steps of a training from start to end, and the model's share of their processor time (docs/performance.md).
 
     MULTIVIEW_DATA=data python -m benchmarks.training_run --steps 40 --passages 4000
     MULTIVIEW_DATA=data python -m benchmarks.training_run --steps 40 --passages 4000 --command
 
 Bound: forward passes, backward passes and AdamW. All else is what the program does around the model: imports, reading
 and writing, sentences, negatives, tokenising, the order of batches, the index, searches, metrics, and the store. The
-steps run one after another in one process of one thread, without KFP and MLflow; with `--command` the wall time is that
-of `python -m pipelines run`, with all of that and on all cores, beside the model's in one process. CAMVR with MiniLM, in
-float32 and with 256 tokens per passage, on the first passages of SQuAD and questions about them; two rounds, each of as
-many training steps.
+steps run one after another in one process of one thread, without KFP and MLflow; with `--command`, the row is the
+wall time of `python -m pipelines run`, with both, on all cores, beside the model's in one process. CAMVR with MiniLM,
+in float32 and with 256 tokens per passage, on the first passages of SQuAD and questions about them; two rounds of
+`--steps` training steps each.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ QUESTIONS = 16
 
 
 class InModel:
-    """The time that the model takes by a clock."""
+    """The time that the model takes, by a clock."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock, self.seconds, self._depth = clock, 0.0, 0
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Counts the time of the block, of blocks within each other that of the outer one."""
+        """Counts the time of the block; of nested blocks, only the outermost."""
         self._depth += 1
         begun = self.clock()
         try:
@@ -70,7 +70,7 @@ class InModel:
 
 
 def settings(folder: Path, data: Path, steps: int, passages: int) -> list[str]:
-    """The settings of a training on the first passages of SQuAD and questions about them: `QUESTIONS` per step, and 200 dev questions."""
+    """The settings of a training on SQuAD's first passages and questions about them, with 200 dev questions."""
     corpus = pq.read_table(data / "passages.parquet").slice(0, passages)
     pq.write_table(corpus, folder / "passages.parquet")
     return [
@@ -100,7 +100,7 @@ def run(plan: Plan, store: LocalStore) -> None:
 
 
 def in_model(plan: Plan, store: LocalStore, clock: Callable[[], float]) -> float:
-    """Runs the steps of a plan in this process; the time in the model."""
+    """Runs the steps of a plan in this process; returns the time in the model."""
     import torch
 
     from multiview.model.encoder import BiEncoder
@@ -114,7 +114,7 @@ def in_model(plan: Plan, store: LocalStore, clock: Callable[[], float]) -> float
 
 
 def measure(data: Path, steps: int, passages: int) -> Row:
-    """The row of all processor time of this process, from its start, and that of the model."""
+    """The row of this process's whole processor time, from its start, beside the model's."""
     use_one_thread()
     with tempfile.TemporaryDirectory(prefix="multiview-training-run-") as temporary:
         folder = Path(temporary)
@@ -126,7 +126,7 @@ def measure(data: Path, steps: int, passages: int) -> Row:
 
 
 def measure_command(data: Path, steps: int, passages: int) -> Row:
-    """The row of the command's wall time, and of the model's in this process."""
+    """The row of the command's wall time, beside the model's in this process."""
     with tempfile.TemporaryDirectory(prefix="multiview-training-run-") as temporary:
         folder = Path(temporary)
         chosen = settings(folder, data, steps, passages)
@@ -144,7 +144,7 @@ def described(steps: int, passages: int) -> str:
 
 
 def use_one_thread() -> None:
-    """Has torch, and libraries that are not loaded yet, use one thread."""
+    """Makes torch, and libraries that are not loaded yet, use one thread."""
     os.environ[environment.OMP_NUM_THREADS] = "1"
     import torch
 
@@ -152,7 +152,7 @@ def use_one_thread() -> None:
 
 
 def rows(size: Size) -> Iterator[Row]:
-    """The row of `make bench`, of a short training, about two minutes; a longer one has a higher share. None if quick."""
+    """The row of `make bench`, of a training of about two minutes; a longer one has a higher share. None if quick."""
     if size == "whole":
         yield measure(squad_folder(), 5, 500)
 

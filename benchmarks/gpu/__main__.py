@@ -2,9 +2,9 @@
 
     MULTIVIEW_DATA=data python -m benchmarks.gpu --minutes 3.5 --out gpu.md
 
-What matters most comes first; what the time left does not fit is left out and named at the end. Models have random
-weights of the shapes of MiniLM and BERT-base, whose times are the same. Without a GPU everything runs on the processor,
-which shows that it runs, not how fast a GPU is.
+What matters most comes first; parts that do not fit the time left are left out and named at the end. Models have
+random weights in the shapes of MiniLM and BERT-base, which take the same time. Without a GPU everything runs on the
+processor, which shows that it works, not how fast a GPU is.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
     name: str
     seconds: float
-    """What it takes on an H100 at size whole: it is not begun with less time left."""
+    """What it takes on an H100 at size whole; it does not begin with less time left."""
     rows: Callable[[Given], Iterator[Row | str]]
 
 
@@ -79,7 +79,7 @@ def parts(name: SizeName) -> list[Part]:
 
 @dataclass
 class Report:
-    """Lines that are printed, and appended to a file, as soon as they are there: tables, and notes between them."""
+    """Prints lines, and appends them to a file, as soon as they are known: tables, and notes between them."""
 
     out: Path | None
     _in_table: bool = field(default=False)
@@ -91,7 +91,7 @@ class Report:
                 print(*lines, sep="\n", file=file)
 
     def show(self, found: Row | str) -> None:
-        """A row, below a header where a note came before it; a note as an item of a list."""
+        """Shows a row, below a header if a note came before it; or a note, as an item of a list."""
         if isinstance(found, str):
             self.line(*[""] * self._in_table, f"- {found}")
         else:
@@ -164,7 +164,7 @@ def main(
 ) -> None:
     """Prints rows of min / median / max over repeats, ours beside peer and bound, with ratios of medians."""
     until = time.monotonic() + 60 * minutes
-    # It would slow down peers, who tokenise in threads, and not us, who do so in processes.
+    # It would slow down the peers, which tokenise in threads, and not us, who do so in processes.
     os.environ.pop("TOKENIZERS_PARALLELISM", None)
     disable_progress_bar()
     set_verbosity_error()

@@ -33,7 +33,7 @@ from multiview.model.layouts import TokenSequence
 
 OURS, FORWARD, PEER = "ours", "forward pass", "SentenceTransformer"
 LARGER = 1 << 16
-"""Another value of encode.batch_tokens, to see what batches of the default one lose."""
+"""Another value of encode.batch_tokens, to see what the default one loses."""
 PEER_BATCHES = (256,)
 """Values of SentenceTransformer's batch_size. Its default, 32, was half as fast on an H200."""
 WARMED_UP = 1024
@@ -43,7 +43,7 @@ SENTENCE_END = re.compile(r"[.!?]\s+")
 def encoding(
     work: Given, shape: str, compute: str, architecture: str = "dpr", peers: bool = True
 ) -> Iterator[Row | str]:
-    """A row of the passages of SQuAD, then the speeds and where the time goes."""
+    """A row of encoding SQuAD's passages, then the speeds, and where the time goes."""
     encode = Encode.model_validate({"device": DEVICE, "compute": compute})
     pooling = {"pooling": "snippet"} if architecture == "dpr" else {}
     model = work.model(shape, architecture, **pooling)
@@ -89,7 +89,7 @@ def encoding(
 
 
 def in_sentences(passage: Passage) -> Passage:
-    """The passage with sentences that end with a full stop."""
+    """The passage, cut into sentences after each full stop, `!` and `?`."""
     ends = [match.end() for match in SENTENCE_END.finditer(passage.text)]
     return replace(passage, sentence_ends=tuple(dict.fromkeys([*ends, len(passage.text)])))
 
@@ -101,7 +101,7 @@ def step(encoder: Encoder, passages: Sequence[Passage], folder: Path) -> None:
 
 
 def forward_pass(encoder: Encoder, sequences: Sequence[TokenSequence]) -> Callable[[object], None]:
-    """The model alone over large batches of similar length that are on the device already."""
+    """The model alone, over large batches of sequences of similar length that are on the device already."""
     model: Any = encoder.model.encoders["passage"]
     largest = GPU_BOUND_TOKENS if DEVICE == "cuda" else 1024
     batches = padded([sequence.input_ids for sequence in sequences], largest, DEVICE)
@@ -151,7 +151,7 @@ def timed(taken: dict[str, float], name: str, run: Callable[[], Returned]) -> Re
 def stages(
     encoder: Encoder, sequences: Sequence[TokenSequence], folder: Path, taken: dict[str, float]
 ) -> str:
-    """The seconds of each part of the step alone, one after another, with the step's own batches; some were `taken` before."""
+    """The seconds of each part of the step, run one after another with its own batches; `taken` has earlier ones."""
     limit, views = encoder.layout.settings.passage_length, encoder.layout.max_views
     buckets = Buckets[int](encoder.settings, encoder.device, limit)
     shaped = timed(

@@ -25,7 +25,7 @@ from multiview.steps.events import Events
 from multiview.training import trainer
 
 BOUNDS = {"vectors": 1e-5, "float32": 1e-3, "bfloat16": 3e-2}
-"""How far vectors of length one, and losses by `train.precision`, may be apart."""
+"""How far apart vectors of length one, and losses by `train.precision`, may be."""
 STEPS = 4
 K = 100
 
@@ -53,7 +53,7 @@ class Losses(Events):
 
 
 def equality(work: Given) -> Iterator[Row | str]:
-    """Notes of how far the device is from the processor, each with its bound."""
+    """Notes on how far the device's results are from the processor's, each with its bound."""
     squad = Collection(work.size.squad)
     queries, ties = squad.questions(work.size.asked // 10), np.arange(len(squad.offsets))
     tops = [
@@ -113,7 +113,7 @@ def dropout_free(work: Given, precision: str) -> Task:
 def found(
     model: Path, passages: Sequence[Passage], questions: Sequence[str], tasks: dict[str, Task]
 ) -> Found:
-    """What this process finds, on a GPU where it sees one."""
+    """What this process finds, on a GPU if it sees one."""
     encoder = Encoder(model, Encode())
     sequences = ((each, row) for row, p in enumerate(passages) for each in encoder.layout.passage(p))
     vectors = np.empty((len(passages), encoder.dim), np.float32)

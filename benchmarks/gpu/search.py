@@ -71,7 +71,7 @@ class Collection:
 
     @cached_property
     def longest(self) -> float:
-        """At least the largest norm of a view."""
+        """The largest norm of a view, rounded up."""
         norms = (block.float().norm(dim=1).max().item() for block in self.views.split(1 << 20))
         return max(norms) * (1 + 1e-6)
 
@@ -97,7 +97,7 @@ class Collection:
     ) -> list[tuple[Tensor, Tensor]]:
         """Scores and passages [q, k] by each range of views: a product, a maximum and torch's top-k, block by block.
 
-        Maxima are over equal groups, which take as long as those of passages.
+        Maxima are over groups of equal size, which take as long as those of real passages.
         """
         queries, width = torch.from_numpy(asked).to(DEVICE, dtype), len(asked)
         if views is not None or dtype != self.views.dtype:
@@ -121,7 +121,7 @@ def _joined(tops: Sequence[tuple[Tensor, Tensor]], k: int) -> tuple[Tensor, Tens
 
 
 def searching(work: Given, kind: Searched, asked: Sequence[tuple[int, int]]) -> Iterator[Row | str]:
-    """A row per number of questions and k, then whether the passages are those of float64, and what moving views takes."""
+    """A row per number of questions and k, then whether rankings equal float64's, and how long moving views takes."""
     given, begun = Collection(kind), clock()
     queries = given.questions(work.size.asked)
     made = clock()
@@ -151,7 +151,7 @@ def searching(work: Given, kind: Searched, asked: Sequence[tuple[int, int]]) -> 
 
 
 def as_float64(given: Collection, search: ExactSearch, queries: np.ndarray, k: int) -> str:
-    """Whether ours finds the passages of brute force in float64, and how far scores are apart."""
+    """Whether ours finds the same passages as brute force in float64, and how far apart the scores are."""
     top = search.top(queries, k)[0]
     if given.kind.uneven:
         products = torch.from_numpy(queries).to(DEVICE, torch.float64) @ given.views.double().T
@@ -167,7 +167,7 @@ def as_float64(given: Collection, search: ExactSearch, queries: np.ndarray, k: i
 
 
 def streamed(work: Given, kind: Searched) -> Iterator[Row | str]:
-    """A row of views that stay on the host, as where the card has no room for them."""
+    """A row of views that stay on the host, as if the card had no room for them."""
     given = Collection(kind)
     search, queries, k = given.search(), given.questions(min(work.size.asked, 100)), 100
     host = torch.from_numpy(given.host)
@@ -182,7 +182,7 @@ def streamed(work: Given, kind: Searched) -> Iterator[Row | str]:
 
 
 def rankings(work: Given) -> Iterator[Row | str]:
-    """Rows of what `mine` and `evaluate` ask an index of passages of eight views for."""
+    """Rows of the rankings that `mine` and `evaluate` need, with eight views per passage."""
     kind = Searched(8 * work.size.mined, 8, work.size.large.dim)
     given = Collection(kind)
     ids = pa.array([f"p{row}" for row in range(work.size.mined)])

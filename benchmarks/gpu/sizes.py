@@ -1,4 +1,4 @@
-"""What is measured at each size, and the models of random weights that it is measured with."""
+"""The numbers of each size of the GPU's benchmarks, and the models of random weights that they use."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Searched(NamedTuple):
     """Views per passage."""
     dim: int
     uneven: bool = False
-    """Whether `group` is an average only, as where passages have so many views as they have sentences."""
+    """Whether `group` is only an average, as when passages have as many views as sentences."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Size:
     """Questions of a training step; each has two passages."""
     steps: int
     window: int
-    """Training steps that are timed at once; those of the first window are not counted."""
+    """Training steps that are timed together; those of the first window are not counted."""
     chunk: int
     squad: Searched
     large: Searched
@@ -79,7 +79,7 @@ class Size:
     """Most questions of a search."""
     repeats: int = 3
     seconds: float = 6.0
-    """Seconds of a row after which its contestants are not repeated."""
+    """Seconds after which a row's contestants are not repeated."""
 
 
 SIZES: dict[SizeName, Size] = {
@@ -190,7 +190,7 @@ def word_pieces(texts: Sequence[str]) -> PreTrainedTokenizer:
 
 
 def clock() -> float:
-    """Seconds, once a GPU has done all that it was given."""
+    """Seconds, read once a GPU has done all its work."""
     if DEVICE == "cuda":
         torch.cuda.synchronize()
     return time.perf_counter()

@@ -93,7 +93,7 @@ def training(work: Given, shape: str, chunked: bool = False) -> Iterator[Row | s
 def ready(work: Task, made: list[float]) -> list[float]:
     """The seconds of forward, backward and AdamW over the step's batches, which are on the device already.
 
-    `made` gets the milliseconds in which each was made.
+    The milliseconds that making each batch took are added to `made`.
     """
     model, settings, timer = work.model().to(DEVICE).train(), work.settings, work.timer()
     set_dropout(model, settings.dropout)
