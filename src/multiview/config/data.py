@@ -88,7 +88,7 @@ class Questions(Section):
     max_missing_gold: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Largest share of questions whose gold passage may be missing from the corpus or no longer hold any of their answers; such questions are left out and counted. *Ours.*"""
     free_answers: bool = False
-    """Accept data in which no gold passage of any question holds an answer, such as yes or no; otherwise the run is refused. *Ours.*"""
+    """Accept answers that no gold passage holds, such as yes and no, or that look like several in one; otherwise the run is refused if no gold passage of any question holds an answer, or more than 1 % hold only a part of one. *Ours.*"""
     answer_matching: Literal["string", "regex"] = "string"
     """How answers are found in texts: by DPR's token match (by characters in Chinese, Japanese and Korean: `corpus.language`), or as regular expressions (CuratedTREC)."""
     seed: Seed = 0
@@ -170,9 +170,9 @@ class MakeQuestions(Section):
     per_passage: Annotated[int, Field(ge=1)] = 2
     """Snippets per passage that questions are made from, drawn by `seed`."""
     found_within: Annotated[int, Field(ge=1)] | None = 10
-    """Keep only training questions for which BM25 ranks their passage among the first this many (the round trip); none: keep all. Dev questions are not filtered, because the filter would then decide BM25's figures."""
+    """Keep only training questions whose passage BM25 ranks at this rank or better (the round trip); none: keep all. Dev questions are not filtered, because the filter would then decide BM25's figures."""
     found_by: Annotated[str | None, UNKEYED] = None
-    """Address of an index, such as that of the base (`train.rounds=0`), whose views must also find the passage within `found_within`; none: BM25 alone decides."""
+    """Address of an index, such as that of the base (`train.rounds=0`), whose views must also rank the passage within `found_within`; none: BM25 alone decides."""
     llm: LanguageModel = LanguageModel()
     seed: Seed = 0
     """Seed of the draws, per passage and snippet: order and sharding do not matter."""

@@ -143,7 +143,7 @@ def read_value(text: str, where: str) -> object:
 
 
 def read_compiled(text: str) -> tuple[JsonObject, JsonObject]:
-    """Returns the two documents of a compiled pipeline: its IR, and its pods' settings by executor (empty if it has none)."""
+    """Returns the documents of a compiled pipeline: its IR, and its pods' settings by executor (may be empty)."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # several times faster, but not built everywhere
     ir, *pods = yaml.load_all(text, Loader=loader)
     return ir, pods[0]["platforms"]["kubernetes"]["deploymentSpec"]["executors"] if pods else {}

@@ -1,4 +1,4 @@
-"""Settings of Kubeflow and notifications: the resources of each step's pod, and who is told of runs. They change no step's output."""
+"""Settings of Kubeflow (each step's pod) and of notifications. They change no step's output."""
 
 import os
 from typing import Annotated, Literal, Self
@@ -114,7 +114,7 @@ class Pod(Section):
 
 
 WHOLE_GPUS = ("nvidia.com/gpu", "amd.com/gpu")
-"""Resource names of whole accelerators, of which torch sees all that a pod has."""
+"""Resource names of whole accelerators: torch sees every one that a pod has."""
 
 
 class GpuPod(Pod):
@@ -176,7 +176,7 @@ class Notify(Section):
     url: Annotated[Address | None, UNKEYED] = None
     """Address, such as a chat's incoming webhook, that receives JSON by POST when a run on Kubeflow fails and with the verdict of every refresh. MLflow shows settings, so a secret address belongs in MULTIVIEW_NOTIFY_URL (`kubeflow.secrets`), which is read if this is none."""
     kubeflow: Annotated[Address | None, UNKEYED, DERIVED] = None
-    """Address of the Kubeflow pages that a notification links to: those of the server that `submit` or `schedule apply` used."""
+    """Address of the Kubeflow pages that a notification links to: those that `submit` or `schedule apply` used."""
 
 
 def notified(notify: Notify) -> str | None:
@@ -185,7 +185,7 @@ def notified(notify: Notify) -> str | None:
 
 
 def reached_by_people(address: str | None) -> str | None:
-    """Returns an address if a browser may reach its pages; None for a service inside a cluster, and for anything but HTTP."""
+    """Returns an address if a browser may reach its pages; None for a service in a cluster, and for all but HTTP."""
     address = address or ""
     labels = (urlsplit(address).hostname or "").split(".")
     return address if address.startswith("http") and len(labels) > 1 and "svc" not in labels else None

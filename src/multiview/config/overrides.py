@@ -22,7 +22,7 @@ _BETWEEN = re.compile(r"\n|;(?=\s*[\w-]+(?:\.[\w-]+)+\s*=)")
 
 
 def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
-    """Returns a preset's overrides with those of `section.name=value` settings (in YAML) over them. Raises InputError."""
+    """Returns a preset's overrides, with `section.name=value` settings (in YAML) over them. Raises InputError."""
     overrides = merge(read_preset(preset) if preset else {}, *map(parse_setting, settings))
     for given in leaves(overrides):
         for name in DERIVED_SETTINGS:
@@ -51,8 +51,8 @@ def parse_settings(text: str) -> Overrides:
 
 
 def read_preset(name: str, *above: str) -> Overrides:
-    """Reads a preset, by its name or from a YAML file, over the presets that it `extends`; later ones win. `above` are the
-    presets that led to it. Raises InputError for an unknown preset, and for presets that extend each other in a circle."""
+    """Reads a preset, by its name or from a YAML file, over the presets that it `extends`; later ones win. `above` are
+    those that led to it. Raises InputError for an unknown preset, and for presets that extend one another in turn."""
     document = find_document(name, "preset")
     content = dict(document.content)
     extended = content.pop("extends", [])
@@ -116,7 +116,7 @@ def validate(overrides: Overrides) -> Config:
 
 
 def leaves(overrides: Overrides) -> list[str]:
-    """Returns the dotted names of all settings in nested overrides; a comparison's systems are left out of the names."""
+    """Returns the dotted names of all settings in nested overrides, without the names of a comparison's systems."""
     of_systems = f"{SYSTEMS}."
     return [
         name.removeprefix(of_systems).partition(".")[2] if name.startswith(of_systems) else name

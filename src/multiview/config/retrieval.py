@@ -64,7 +64,7 @@ class Evaluation(Section):
     """Metrics and analyses of an evaluation."""
 
     views: Annotated[int, Field(ge=1)] | None = None
-    """Search only the first this many views of each passage, in an exact index of architecture meta; none: all. *Ours.*"""
+    """Search only this many first views of each passage, in an exact index of architecture meta; none: all. *Ours.*"""
     depth: Annotated[int, Field(ge=1)] = 100
     """Retrieved passages per question; metrics at a larger k are left out."""
     at: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 20, 100)

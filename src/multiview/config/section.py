@@ -74,7 +74,7 @@ class Section(BaseModel):
 
     @classmethod
     def partial(cls, values: Mapping[str, object]) -> Self:
-        """Returns a section with the settings in `values` alone; reading any other raises UndeclaredAccess."""
+        """Returns a section with only the settings in `values`; reading any other raises UndeclaredAccess."""
         section = cls.model_validate(values)
         for name in cls.model_fields.keys() - values.keys():
             del vars(section)[name]

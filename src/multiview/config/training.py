@@ -131,7 +131,7 @@ class Train(Section):
     chunk: Annotated[Annotated[int, Field(ge=1)] | None, UNKEYED] = None
     """Sequences whose activations are in memory at a time; none: those of the whole batch. The loss is that of the whole batch, and every sequence is encoded twice (GradCache). *Ours.*"""
     validate_steps: Annotated[int, Field(ge=1)] | None = None
-    """Steps between validations; none: no validation. Questions that training leaves out are ranked against a pool of passages, and the round hands on the checkpoint with the best MRR@10 (docs/training.md). *Ours.*"""
+    """Steps between validations; none: no validation. Questions that training leaves out are ranked against a pool of passages, and the round's model is the checkpoint with the best MRR@10 (docs/training.md). *Ours.*"""
     validation_questions: Annotated[int, Field(ge=1)] = 200
     """Questions that a validation holds out, at most a fifth; drawn by `seed`, passage by passage. Other questions about their gold passages are not trained on either. *Ours.*"""
     validation_passages: Annotated[int, Field(ge=1)] = 2000
