@@ -83,7 +83,7 @@ def base_model(folder: Path) -> None:
 
 
 def main() -> None:
-    """Fills the folder anew."""
+    """Empties the folder, and fills it."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     wheels(FOLDER)

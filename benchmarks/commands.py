@@ -39,7 +39,7 @@ COMPARISON = (*PIPELINES, "run", "comparison", "--preset", "demo")
 """The demo."""
 SHORT = ("--set", "train.max_steps=2")
 OTHER = ("--set", "evaluation.at=[1,5]")
-"""A setting of `evaluate` alone."""
+"""A setting that only `evaluate` reads."""
 SEARCH = (sys.executable, "-c", "from multiview.cli.app import main; main()", "search", "Who built it?")
 PEER, BOUND = "SentenceTransformer", "import torch"
 PEER_CODE = "from sentence_transformers import SentenceTransformer as S; S({!r}, device='cpu').encode(['Who built it?'])"

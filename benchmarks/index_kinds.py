@@ -142,7 +142,7 @@ def measure_kind(
 
 
 def step(embeddings: LocalArtifact, settings: Index, folder: Path) -> None:
-    """Builds an index in `folder`, over any that is there."""
+    """Builds an index in `folder`, replacing any that is there."""
     folder.mkdir(exist_ok=True)
     config = Config.partial({"index": settings, "encode": Encode()})
     inputs = {

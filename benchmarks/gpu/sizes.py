@@ -121,7 +121,7 @@ class Given:
 
     name: SizeName
     tokenizer_folder: Path | None
-    """Folder with the tokenizer; None: MiniLM's where its package is installed, else one made from the passages."""
+    """Folder with the tokenizer; None: MiniLM's if its package is installed, else one made from the passages."""
     folder: Path
     """Temporary files."""
 

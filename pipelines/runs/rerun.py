@@ -60,7 +60,7 @@ def _chosen(plan: Plan, path: str, downstream: bool) -> dict[StepPath, Node]:
 
 
 def _check_changes(plan: Plan, before: Plan, chosen: Set[StepPath], changes: Overrides) -> None:
-    """Raises InputError for a change that no chosen step reads, has no effect, or changes the plan's shape."""
+    """Raises InputError for a change that no chosen step reads, that has no effect, or that alters the plan's shape."""
     for leaf in leaves(outcome(changes)):
         if not any(plan.nodes[path].step.reads(leaf) for path in chosen):
             readers = [node.path for node in plan.nodes.values() if node.step.reads(leaf)]

@@ -61,7 +61,7 @@ GPU_IMAGE = "MULTIVIEW_GPU_IMAGE"
 """The image of steps that need a GPU; it is fixed when a pipeline is compiled."""
 
 NOTIFY_URL = "MULTIVIEW_NOTIFY_URL"
-"""The address that is notified of failed runs and of verdicts if `notify.url` is none; no setting or record shows it."""
+"""The address that is notified of failed runs and verdicts if `notify.url` is none; no setting or record shows it."""
 
 # --- set by multiview for its own processes and pods ----------------------------------------------
 
@@ -81,8 +81,8 @@ MLFLOW_URI = "MULTIVIEW_MLFLOW_URI"
 """The MLflow server of a pod's settings, with which MLFLOW_TRACKING_URI is compared."""
 
 NODES = "MULTIVIEW_NODES"
-"""The JSON of the TrainJob, without its task, in which a step trains; unset: it trains in its own pod. The first and the
-last pod of a run have that of one such step."""
+"""The JSON of the TrainJob, without its task, in which a step trains; unset: it trains in its own pod. The first and
+the last pod of a run have that of one such step."""
 
 TERMINATION_LOG = "MULTIVIEW_TERMINATION_LOG"
 """The file whose text Kubernetes puts into a pod's status; unset: `/dev/termination-log`."""
@@ -112,8 +112,8 @@ KERNEL_VARIABLES = (
     "NPY_DISABLE_CPU_FEATURES",
     "ONEDNN_MAX_CPU_ISA",
 )
-"""The variables that tell OpenBLAS, torch, MKL, NumPy and oneDNN which of a processor's instructions to use. Unset: each
-chooses by the processor."""
+"""The variables that tell OpenBLAS, torch, MKL, NumPy and oneDNN which of a processor's instructions to use. Unset:
+each chooses by the processor."""
 
 # MLflow's.
 MLFLOW_TRACKING_URI = "MLFLOW_TRACKING_URI"

@@ -52,7 +52,7 @@ def repeats_header(error: BaseException) -> bool:
 
 
 def shortened(line: str, longest: int = LONGEST_LINE) -> str:
-    """Returns a line without its middle if it has more than `longest` characters, as when an id or an answer has megabytes."""
+    """Returns a line without its middle if it has more than `longest` characters, as when an id has megabytes."""
     return line if len(line) <= longest else f"{line[: longest // 2]} … {line[3 - longest // 2 :]}"
 
 
@@ -83,11 +83,11 @@ class ProcessFailed(Exception):
 
 
 class UndeclaredAccess(Exception):
-    """A step reads a setting, an input, an output or the store without declaring it, so that its key does not cover it."""
+    """A step uses a setting, an input, an output or the store without declaring it, so its key does not cover it."""
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Returns a number with its noun, as in `20,000 passages`; `plural` is needed where it is not the noun with an `s`."""
+    """Returns a number with its noun, as in `20,000 passages`; `plural` is needed if it is not the noun with an `s`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
@@ -124,7 +124,7 @@ def fault(error: BaseException) -> int | None:
 
 
 def one_line(error: BaseException) -> str:
-    """Returns an error as one line: one made for users as it is, any other with its type and the place where it was raised."""
+    """Returns an error as one line: one made for users as it is, any other with its type and where it was raised."""
     if isinstance(error, InputError | ProcessFailed):
         return without_secrets(str(error))
     if (number := fault(error)) is not None:
@@ -150,7 +150,7 @@ class Problems:
 
 @dataclass
 class Report:
-    """Takes problems and remarks about the user's data, each as its kind, in the plural, and one line with the place and
+    """Takes problems and remarks about the user's data, each as its kind, in the plural, and a line with the place and
     the way out. The first problem is raised as InputError, unless `problems` counts them."""
 
     problems: Problems | None = None

@@ -25,7 +25,7 @@ Form = Literal["champion", "challenger", "logged model", "registered model", "ad
 
 
 def form_of(text: str) -> Form:
-    """Returns what a name stands for, by its form alone: else a run. Raises InputError for a wrong `models:` URI."""
+    """Returns what a name stands for, by its form; a run may be part of one. Raises InputError for a wrong URI."""
     if text == names.CHAMPION:
         return "champion"
     if text == names.CHALLENGER:

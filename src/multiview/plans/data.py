@@ -25,9 +25,9 @@ class Data:
     train_questions: Output
     dev_questions: Output
     negatives: Output | None = None
-    """Round one's hard negatives, where a system is trained."""
+    """Round one's hard negatives, if a system is trained."""
     queries: Output | None = None
-    """The queries generated for the passages, where a system needs them."""
+    """The queries generated for the passages, if a system needs them."""
 
 
 def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
