@@ -91,7 +91,7 @@ def runs(store: Path, repeats: int, partly: bool) -> Iterator[Row]:
 
 
 def searches(store: Path, repeats: int, forgets: bool) -> Iterator[Row]:
-    """Yields rows of one question in a new process, its files in memory and, with `forgets`, also not."""
+    """Yields rows of a question to `store`'s index in a new process, its files in memory and, with `forgets`, not."""
     held = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platlib")]
     held += [Path(multiview.__file__).parent, store]
     commands: dict[str, Sequence[str]] = {

@@ -3,8 +3,8 @@
     pip install jieba fugashi unidic-lite
     python -m benchmarks.segmenters chinese DRCD_dev.json
 
-Reads files in SQuAD's format: each paragraph is a passage without a title. Everything but the terms is the same; the
-segmenter cuts runs of letters (jieba for Chinese, MeCab with UniDic for Japanese).
+Reads files in SQuAD's format: each paragraph is a passage without a title, with its questions. Everything but the
+terms is the same; the segmenter cuts runs of letters (jieba for Chinese, MeCab with UniDic for Japanese).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 Bound: forward passes, backward passes and AdamW. All else is what the program does around the model: imports, reading
 and writing, sentences, negatives, tokenising, the order of batches, the index, searches, metrics, and the store. The
 steps run one after another in one process of one thread, without KFP and MLflow; with `--command`, the row is the
-wall time of `python -m pipelines run`, with both, on all cores, beside the model's in one process. CAMVR with MiniLM,
+wall time of `python -m pipelines run`, with MLflow, on all cores, beside the model's in one process. CAMVR with MiniLM,
 in float32 and with 256 tokens per passage, on the first passages of SQuAD and questions about them; two rounds of
 `--steps` training steps each.
 """
@@ -70,7 +70,7 @@ class InModel:
 
 
 def settings(folder: Path, data: Path, steps: int, passages: int) -> list[str]:
-    """The settings of a training on SQuAD's first passages and questions about them, with 200 dev questions."""
+    """Settings of a training on SQuAD's first passages and their questions: `QUESTIONS` a step, 200 dev questions."""
     corpus = pq.read_table(data / "passages.parquet").slice(0, passages)
     pq.write_table(corpus, folder / "passages.parquet")
     return [

@@ -52,7 +52,7 @@ def parse_settings(text: str) -> Overrides:
 
 def read_preset(name: str, *above: str) -> Overrides:
     """Reads a preset, by its name or from a YAML file, over the presets that it `extends`; later ones win. `above` are
-    those that led to it. Raises InputError for an unknown preset, and for presets that extend one another in turn."""
+    those that led to it. Raises InputError for an unknown preset, and for presets in a circle."""
     document = find_document(name, "preset")
     content = dict(document.content)
     extended = content.pop("extends", [])
