@@ -8,7 +8,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModel, BertConfig, BertModel
 
 from multiview.errors import InputError
-from multiview.plans.scenario import ModelShape, shape_of
+from multiview.plans.estimate import base_config
+from multiview.plans.scenario import ModelShape, Scenario, shape_of
 from tests.fixtures.bases import random_base
 from tests.fixtures.tiny import tiny_bert
 
@@ -49,3 +50,12 @@ def test_shapes_are_known_by_name_or_read_from_a_folder(tmp_path: Path) -> None:
     assert shape_of(str(tiny_bert(tmp_path / "base"))).layers == 2
     with pytest.raises(InputError, match="model: there is no folder .*gone.*bert-base"):
         shape_of(str(tmp_path / "gone"))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "views"),
+    [("dpr", 1), ("sentence-transformer", 1), ("camvr", 8), ("sentence", 8), ("meta", 8)],
+)
+def test_a_passage_has_the_views_of_its_architecture(architecture, views):
+    config = base_config("training", {"model": {"architecture": architecture, "views": 8}})
+    assert Scenario(100, 9, 9, 9, ModelShape(1, 64, 64), config=config).view_count == 100 * views

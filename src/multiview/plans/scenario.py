@@ -137,9 +137,12 @@ class Scenario:
 
     @property
     def view_count(self) -> float:
-        """Indexed views: one per sequence for dpr and architectures that read queries, else `model.views`."""
+        """Indexed views: one per sequence for single vectors and architectures that read queries, else `model.views`."""
         model = self.config.model
-        one_each = model.architecture == "dpr" or architecture(model.architecture).reads_queries
+        one_each = (
+            model.architecture in ("dpr", "sentence-transformer")
+            or architecture(model.architecture).reads_queries
+        )
         return self.sequences * (1 if one_each else model.views)
 
     @property
