@@ -5,6 +5,7 @@ import json
 import pytest
 
 from multiview.data.questions import LARGEST_GRADE, Question
+from multiview.data.reading.files import COMPRESSIONS
 from multiview.data.reading.qrels import REGRADED
 from multiview.data.reading.readers import UNKNOWN_JUDGED, questions_of
 from multiview.data.reading.sources import expand_sources, question_groups
@@ -25,6 +26,13 @@ def test_a_beir_folder_is_its_passages_or_the_judged_questions_of_a_split(tmp_pa
         named = expand_sources([name, f"{folder}/queries.jsonl"], "dev")
         assert [q.qid for q in questions(*named)] == ["0"], "a file of judgements that is named is the one"
     assert [q.qid for q in questions(*expand_sources([f"{folder}/qrels/train.tsv"], "dev"))] == ["0"]
+    for suffix in COMPRESSIONS:
+        for name in ("queries.jsonl", "corpus.jsonl"):
+            (tmp_path / "covid" / name).rename(packed := tmp_path / "covid" / f"{name}{suffix}")
+            assert str(packed) in expand_sources(
+                [f"{folder}/qrels/train.tsv"], "dev" if name[0] == "q" else "corpus"
+            )
+            packed.rename(tmp_path / "covid" / name)
 
 
 def test_a_beir_folder_without_the_judgements_of_a_use_says_which_there_are(tmp_path):

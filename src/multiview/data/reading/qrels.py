@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from multiview.data.questions import LARGEST_GRADE
-from multiview.data.reading.files import base_name, head, is_parquet, lines, plain_name
+from multiview.data.reading.files import COMPRESSIONS, base_name, head, is_parquet, lines, plain_name
 from multiview.data.reading.json_rows import rows_of
 from multiview.data.reading.tables import Row
 from multiview.data.reading.values import NUL, check_ids, id_text, is_nan
@@ -200,7 +200,7 @@ def names_beside(file: str, use: Use) -> list[str]:
     if not (found := re.fullmatch(r"(|.*/)qrels/[^/]+", file, re.DOTALL)):
         return []
     neighbour = "corpus.jsonl" if use == "corpus" else "queries.jsonl"
-    return [f"{found[1]}{neighbour}{suffix}" for suffix in ("", ".gz")]
+    return [f"{found[1]}{neighbour}{suffix}" for suffix in ("", *COMPRESSIONS)]
 
 
 def split_of(file: str) -> str:
