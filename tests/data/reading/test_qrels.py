@@ -28,11 +28,11 @@ def test_a_beir_folder_is_its_passages_or_the_judged_questions_of_a_split(tmp_pa
     assert [q.qid for q in questions(*expand_sources([f"{folder}/qrels/train.tsv"], "dev"))] == ["0"]
     for suffix in COMPRESSIONS:
         for name in ("queries.jsonl", "corpus.jsonl"):
-            (tmp_path / "covid" / name).rename(packed := tmp_path / "covid" / f"{name}{suffix}")
+            (tmp_path / "scifact" / name).rename(packed := tmp_path / "scifact" / f"{name}{suffix}")
             assert str(packed) in expand_sources(
                 [f"{folder}/qrels/train.tsv"], "dev" if name[0] == "q" else "corpus"
             )
-            packed.rename(tmp_path / "covid" / name)
+            packed.rename(tmp_path / "scifact" / name)
 
 
 def test_a_beir_folder_without_the_judgements_of_a_use_says_which_there_are(tmp_path):
