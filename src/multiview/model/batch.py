@@ -30,7 +30,7 @@ class Batch(TypedDict):
     viewers: NotRequired[Tensor]
     """int64 [S, V]: the viewer token of each view, 0 for a missing view; present with `snippets`."""
     snippets: NotRequired[Tensor]
-    """float32 [S, V, L]: weights of the mean over a view's snippet, with which its viewer token starts
+    """float32 [S, V, L]: weights of the mean over a view's snippet, from which its viewer token starts
     (`add_snippet_means`); all 0 for an empty snippet and a missing view."""
 
 
@@ -75,14 +75,14 @@ def make_batch(
 
 
 def _padded(rows: Sequence[Sequence[int]], present: np.ndarray, padding: int) -> Tensor:
-    """Returns `rows`, whose values stand where `present` is true, as int64."""
+    """Returns int64 in the shape of `present`: the values of `rows` where it is true, `padding` elsewhere."""
     padded = np.full(present.shape, padding, np.int64)
     padded[present] = np.fromiter(chain.from_iterable(rows), np.int64)
     return torch.from_numpy(padded)
 
 
 def _mean_weights(runs: Sequence[Sequence[Sequence[TokenRange]]], max_views: int, length: int) -> Tensor:
-    """Returns the weights [S, V, L] float32 of the sum, over the runs of each view, of the mean of a run's tokens."""
+    """Returns weights [S, V, L] float32 that give each view the sum of the means of its runs of tokens."""
     weights = np.zeros((len(runs), max_views, length), np.float32)
     located = [
         ((row * max_views + view) * length + start, stop - start)
@@ -119,7 +119,7 @@ def make_groups(
 def by_length(lengths: Sequence[int], group_cost: float, most: int | None = None) -> list[list[int]]:
     """Returns the positions of `lengths` in groups, the longest first.
 
-    A group ends before it pads `group_cost` tokens, the price of one more group, or has more than `most` members.
+    A group ends before it needs `group_cost` tokens of padding, the price of one more group, or exceeds `most` members.
 
     >>> by_length([9, 30, 8, 29], group_cost=10)
     [[1, 3], [0, 2]]
@@ -153,7 +153,7 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
 
 
 def moved(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on `device`; on its way to a GPU it is pinned, so that nothing waits for it."""
+    """The tensor on `device`; it is pinned on its way to a GPU, so that the copy holds up nothing else."""
     pinned = device.type == "cuda"
     return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=pinned)
 
@@ -163,8 +163,8 @@ def add_snippet_means(embedded: Tensor, viewers: Tensor, snippets: Tensor) -> Te
 
         x(VIE_i) = e(VIE_i) + 1/|s_i| Σ_{t in s_i} e(t)
 
-    e are the word embeddings `embedded` [S, L, D], and e(VIE_i) is zero before training. Those of all other tokens, and
-    of the viewer token of an empty snippet, stay as they are. Positions are added later, by the base model. `viewers`
+    e are the word embeddings `embedded` [S, L, D], and e(VIE_i) is zero before training. All other tokens, and the
+    viewer token of an empty snippet, keep their embeddings. Positions are added later, by the base model. `viewers`
     [S, V] and `snippets` [S, V, L] are those of `Batch`.
     """
     means = pool(embedded, snippets).to(embedded.dtype)
@@ -174,7 +174,7 @@ def add_snippet_means(embedded: Tensor, viewers: Tensor, snippets: Tensor) -> Te
 def pool(hidden: Tensor, weights: Tensor) -> Tensor:
     """Returns vectors [S, V, D] in float32 from hidden states [S, L, D] and weights [S, V, L].
 
-    Computed outside autocast, because scores of 50 to 130 differ between views by less than half precision resolves.
+    Computed outside autocast, because scores of 50 to 130 differ between views by less than half precision can resolve.
     """
     with torch.autocast(hidden.device.type, enabled=False):
         return torch.bmm(weights.float(), hidden.float())

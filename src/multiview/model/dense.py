@@ -1,4 +1,4 @@
-"""The dense layers of a sentence-transformers base: what its pooled vectors pass before they are compared."""
+"""The dense layers of a sentence-transformers base, which pooled vectors pass through before they are compared."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -12,13 +12,13 @@ from multiview.config import DenseLayer
 from multiview.errors import InputError
 
 DENSE_FILE = "dense.safetensors"
-"""The layers of a saved model, beside its encoder."""
+"""File with the dense layers of a saved model, beside its encoder."""
 
 
 def read_dense(folder: Path, layers: Mapping[str, DenseLayer], width: int) -> nn.Sequential:
-    """Returns the dense layers of the base in `folder`, one per sub folder, behind vectors of length `width`.
+    """Returns the dense layers of the base in `folder`, one per sub-folder, for pooled vectors of length `width`.
 
-    Raises InputError where the weights are not those of such layers.
+    Raises InputError where the weights cannot be read, are quantised or do not match `layers`.
     """
     weights: dict[str, Tensor] = {}
     for number, name in enumerate(layers):
@@ -42,7 +42,7 @@ def read_dense(folder: Path, layers: Mapping[str, DenseLayer], width: int) -> nn
 
 
 def make_dense(weights: Mapping[str, Tensor], layers: Iterable[DenseLayer], width: int) -> nn.Sequential:
-    """Returns layers behind vectors of length `width`, with `weights` as `DENSE_FILE` names them."""
+    """Returns `layers` for vectors of length `width`, with `weights` named as in `DENSE_FILE`."""
     dense = nn.Sequential()
     for number, layer in enumerate(layers):
         linear = nn.Linear(width, layer.width, bias=f"{number}.linear.bias" in weights)

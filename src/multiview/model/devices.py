@@ -1,4 +1,4 @@
-"""The device that a model runs on, and what else works while it does."""
+"""The device that a model runs on, the processes that tokenise ahead of it, and reading its results meanwhile."""
 
 import os
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def device(name: str, setting: str) -> torch.device:
 
 
 def workers(device: torch.device) -> int:
-    """Returns the number of processes that tokenise ahead: as the processors allow per GPU, or this training process."""
+    """Returns how many processes tokenise ahead: what the processors allow per GPU, or for this training process."""
     if device.type == "cpu":
         return CPU_WORKERS
     alone = environment.LOCAL_RANK not in os.environ  # else `processors` are this process's share
@@ -49,7 +49,7 @@ def workers(device: torch.device) -> int:
 
 @contextmanager
 def within_gpu_memory(hint: str) -> Iterator[None]:
-    """A context whose error, where a GPU's memory is full, is an InputError with a hint instead of torch's own."""
+    """A context in which running out of GPU memory raises InputError with a hint, in place of torch's own error."""
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -57,10 +57,10 @@ def within_gpu_memory(hint: str) -> Iterator[None]:
 
 
 def read_behind(results: Iterator[tuple[Name, Tensor]]) -> Iterator[tuple[Name, np.ndarray]]:
-    """Yields each named result as an array, once the next one is under way: a GPU computes while arrays are written."""
+    """Yields each named result as an array once the next is under way: a GPU computes while arrays are written."""
     waiting: tuple[Name, Tensor, torch.cuda.Event | None] | None = None
     for name, result in results:
-        # Into pinned memory, behind the work that computes the result and before any later work.
+        # Copied into pinned memory, after the work that computes the result and before any later work.
         copy = result.to("cpu", non_blocking=result.is_cuda)
         done = torch.cuda.Event() if result.is_cuda else None
         if done is not None:

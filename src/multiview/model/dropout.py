@@ -1,4 +1,4 @@
-"""Dropout of hidden states and of attention weights, set apart."""
+"""Dropout of hidden states and of attention weights, set separately."""
 
 from torch import nn
 
@@ -8,8 +8,8 @@ from multiview.errors import InputError
 def set_dropout(model: nn.Module, hidden: float, attention: float | None = None) -> bool:
     """Sets the dropout of hidden states to `hidden`, and of attention weights to `attention`, by default `hidden` too.
 
-    Returns whether the model drops hidden states anywhere: bases such as Qwen3 and Gemma 3 do not. Raises InputError for a
-    base model whose attention dropout is not found, where it is to be another than `hidden`.
+    Returns whether the model drops hidden states anywhere: bases such as Qwen3 and Gemma 3 do not. Raises InputError
+    where `attention` differs from `hidden` and the base model's attention dropout is not found.
     """
     dropouts = [module for module in model.modules() if isinstance(module, nn.Dropout)]
     for module in dropouts:
@@ -23,8 +23,8 @@ def set_dropout(model: nn.Module, hidden: float, attention: float | None = None)
 
 
 def attentions(model: nn.Module) -> list[nn.Module]:
-    """The modules that weigh tokens by attention: the innermost "Attention", since `BertAttention` contains
-    `BertSelfAttention` and a dropout of hidden states."""
+    """The modules that weigh tokens by attention: the innermost ones called "…Attention", since `BertAttention` holds
+    both `BertSelfAttention` and a dropout of hidden states."""
     return [m for m in model.modules() if _is_attention(m) and not any(map(_is_attention, m.children()))]
 
 

@@ -37,21 +37,21 @@ from multiview.steps.context import StepContext
 PASSAGE = "passage"
 QUESTION = "question"
 ADAPTER_FOLDER = "adapter"
-"""Folder of a model trained by LoRA with the adapter of each encoder, which is merged into the encoder too."""
+"""Folder, in a model trained by LoRA, of each encoder's adapter, which is also merged into the saved encoder."""
 _TEXTS = (
     Passage("", "one", "two three. four", (11, 15)),
     Passage("", "five a", "b c d e f g. h i", (13, 16)),
 )
 """Texts of different lengths, so that one is padded."""
 _EQUAL, _ALIKE = 1e-5, 1e-3
-"""Difference of two vectors, relative to their largest number, that is rounding: in one batch, in two of other shapes."""
+"""Largest relative difference of two vectors that is rounding: within a batch, and between batches of other shapes."""
 OPTIONAL = ("dense", "question_prompt", "passage_prompt", "include_prompt")
 """Settings that a saved model names only where they are not the defaults."""
 
 
 class BiEncoder(nn.Module):
-    """Question and passage encoder, one module with `tied` settings. If they are separate, one may be absent: a search needs
-    only the question encoder."""
+    """A question and a passage encoder, one module where settings are `tied`. Of separate ones, one may be absent: a
+    search needs only the question encoder."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class BiEncoder(nn.Module):
         question: nn.Module | None = None,
         dense: Mapping[str, nn.Module] | None = None,
     ) -> None:
-        """`dense` has the dense layers of each encoder, where the base has some."""
+        """`dense` has each encoder's dense layers, where the base has any."""
         super().__init__()
         self.settings, self.tokenizer, self.layout = settings, tokenizer, layout(settings, tokenizer)
         parts = {PASSAGE: passage, QUESTION: question}
@@ -100,7 +100,7 @@ class BiEncoder(nn.Module):
         return self._encode(PASSAGE, batch)
 
     def with_eager_attention(self) -> "BiEncoder":
-        """Returns a copy with the only implementation of attention that tells its weights (`passage_attention`)."""
+        """Returns a copy with the only implementation of attention that returns its weights (`passage_attention`)."""
         eager = copy.deepcopy(self)
         for part in eager.encoders:
             eager._encoder(part).set_attn_implementation("eager")
@@ -109,7 +109,7 @@ class BiEncoder(nn.Module):
     def passage_attention(self, batch: Batch) -> Tensor:
         """Returns the last layer's attention [S, heads, L, L] over passages: from each token to each token.
 
-        Only a model `with_eager_attention` has it. Raises ValueError for a base model that never does.
+        Only a model `with_eager_attention` returns it. Raises ValueError for a base model that never does.
         """
         encoder = self._encoder(PASSAGE)
         attentions = encoder(**_inputs(encoder, batch), output_attentions=True).attentions
@@ -142,7 +142,7 @@ class BiEncoder(nn.Module):
             ) from error
 
     def add_adapters(self, rank: int, seed: int) -> None:
-        """Freezes the encoders: LoRA adapters of `rank`, viewer tokens' embeddings and dense layers are still trained."""
+        """Freezes the encoders: only LoRA adapters of `rank`, viewer token embeddings and dense layers are trained."""
         viewers = self.tokenizer.convert_tokens_to_ids(self.layout.viewers(self.settings))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -151,8 +151,8 @@ class BiEncoder(nn.Module):
         self.adapted = True
 
     def save(self, folder: Path) -> None:
-        """Writes `multiview.json`, without `base`, which would make equal models differ, and a Hugging Face folder with
-        tokenizer per part, where adapters are merged."""
+        """Writes `multiview.json` without `base`, which would make equal models differ, and for each encoder a Hugging
+        Face folder with its tokenizer and any adapter merged in."""
         folder.mkdir(parents=True, exist_ok=True)
         fields = Model.model_fields
         unset = {name for name in OPTIONAL if getattr(self.settings, name) == fields[name].default}
@@ -187,8 +187,8 @@ class BiEncoder(nn.Module):
 
     @classmethod
     def create(cls, settings: Model) -> "BiEncoder":
-        """Returns the model that training starts from: the base model with the layout's viewer tokens added, twice for two
-        encoders. Raises InputError for a base that cannot be loaded or does not suit the settings."""
+        """Returns the model that training starts from: one or, untied, two copies of the base with the layout's viewer
+        tokens added. Raises InputError for a base that cannot be loaded or does not suit the settings."""
         kind = architecture(settings.architecture)
         kind.check(settings)
         with quiet(), staged_base(settings.base) as folder:
@@ -216,7 +216,7 @@ class BiEncoder(nn.Module):
 
 
 def _with_prompts(settings: Model, usage: Usage) -> Model:
-    """Returns the settings with the prompts of the base's makers where they set none; None for no prompt."""
+    """Returns the settings with the prompts of the base's makers where they name none; None stands for no prompt."""
     made = {"question_prompt": usage.question_prompt, "passage_prompt": usage.passage_prompt}
     given = settings.model_dump(include=set(made), exclude_none=True)
     prompts = {name: prompt or None for name, prompt in {**made, **given}.items()}
@@ -224,10 +224,10 @@ def _with_prompts(settings: Model, usage: Usage) -> Model:
 
 
 def _as_base(settings: Model, usage: Usage, longest: int, tokenizer: PreTrainedTokenizer) -> Model:
-    """Returns the settings with what the base's makers say of its vectors, whose texts have up to `longest` tokens.
+    """Returns the settings with the makers' pooling, normalisation and dense layers, and lengths of at most `longest`.
 
-    Raises InputError where the settings say otherwise, for texts too short for them, and for a tokenizer whose texts the
-    layout would read in another way.
+    Raises InputError where the settings ask for others, where these lengths are too short, and for a tokenizer that
+    types its tokens or cuts texts at the left, which the layout does not do.
     """
     typed = any(tokenizer("", return_token_type_ids=True)["token_type_ids"])
     if typed or tokenizer.truncation_side != "right":
@@ -246,9 +246,9 @@ def _as_base(settings: Model, usage: Usage, longest: int, tokenizer: PreTrainedT
 
 @torch.inference_mode()
 def _check_views(model: BiEncoder, kind: str) -> None:
-    """Raises InputError if the base, of type `kind`, cannot encode, reads padding, or gives two texts one vector.
+    """Raises InputError if the base, of type `kind`, cannot encode, reads padding, or gives two texts the same vector.
 
-    The last happens with a causal base that has read no text before the tokens that the layout pools.
+    The last happens with a causal base, if the tokens that the layout pools come before the text.
     """
     layout, base = model.layout, f"{BASE}: {model.settings.base} ({kind})"
     for name, encode, (one, other) in (
@@ -260,7 +260,7 @@ def _check_views(model: BiEncoder, kind: str) -> None:
                 encode(make_batch(texts, model.tokenizer.pad_token_id, layout.max_views))
                 for texts in ([one, other], [one])
             )
-        except Exception as error:  # of any kind: its code was written for other inputs
+        except Exception as error:  # any at all: the base's code was written for other inputs
             raise InputError(f"{base} cannot encode: {one_line(error)}; give {NEEDED[BASE]}") from error
         if not vectors.isfinite().all():
             raise InputError(f"{base} gives vectors with NaN or infinity; give {NEEDED[BASE]}")
@@ -305,7 +305,7 @@ def width(folder: Path) -> int:
 
 
 def score_scale(settings: Model) -> float:
-    """Returns the factor of inner products: `model.scale`, or by default 20 for normalised vectors, else 1."""
+    """Returns what inner products are multiplied by: `model.scale`, or by default 20 for normalised vectors, else 1."""
     if settings.scale is not None:
         return settings.scale
     return 20.0 if settings.normalise else 1.0

@@ -27,8 +27,8 @@ def check_peft(settings: Train) -> None:
 
 
 def with_adapter(encoder: LoadedModel, rank: int, trained_tokens: Sequence[int]) -> LoadedModel:
-    """Returns an encoder with frozen weights, which trains an adapter of `rank` of its linear layers, drawn at random, and
-    the embeddings of the tokens with the ids `trained_tokens`."""
+    """Returns an encoder with frozen weights, to train a random adapter of `rank` on its linear layers
+    and the embeddings of the tokens with ids `trained_tokens`, and nothing else."""
     from peft import LoraConfig, get_peft_model
 
     config = LoraConfig(
@@ -38,14 +38,14 @@ def with_adapter(encoder: LoadedModel, rank: int, trained_tokens: Sequence[int])
         trainable_token_indices=list(trained_tokens) or None,
     )
     adapted = get_peft_model(encoder, config)
-    # Equal trainings write equal files: neither a temporary folder nor the order of a set is in them.
+    # Without a temporary folder's name and the order of a set, equal trainings write equal files.
     config.base_model_name_or_path = None
     config.target_modules = sorted(config.target_modules or [])
     return adapted
 
 
 def save_adapter(encoder: LoadedModel, folder: Path) -> None:
-    """Writes an encoder's adapter as peft loads it, on the encoder that training started from."""
+    """Writes an encoder's adapter in the form that peft loads onto the encoder that training started from."""
     from peft import get_peft_model_state_dict
 
     encoder.active_peft_config.save_pretrained(folder)

@@ -23,7 +23,7 @@ from multiview.config import Temperature
 PositiveMode = Literal["max", "answer", "both", "each"]
 
 PAPER_EPOCHS = 40
-"""Epochs of the papers' schedule, which the clock `progress` always covers, for a run of any length."""
+"""Epochs of the papers' schedule; the clock `progress` covers all of them in a run of any length."""
 
 
 def temperature(settings: Temperature, step: int, steps_per_epoch: int, total_steps: int) -> float:
@@ -71,12 +71,12 @@ def contrastive_loss(
     - `view_mask` bool [P, V]: the views that exist; `real_views` bool [P, V]: those that are not padding. Every passage
       has at least one of each.
     - `positive` int64 [B]: index of each question's positive.
-    - `excluded` bool [B, P]: passages that are positives of the same question, and therefore no negatives.
+    - `excluded` bool [B, P]: passages, apart from the positive, that are not negatives of the question.
     - `answer_views` bool [B, V]: the views of the positive with the answer in their snippet.
 
     The score of a negative is the max over all of its views, padding included. With `positive_mode` "answer" and
     "both", the answer's view is the first of the answer views. With "each" every answer view is a separate
-    positive. In these modes, a question without an answer view has the max over the real views as its only s+.
+    positive. In these modes, the max over the real views stands in for an answer view that is missing.
 
     All values are computed in float32, and no ratio of exponentials is ever formed.
     """
@@ -130,8 +130,8 @@ def in_sequence_loss(
 
         -log( exp(f_a(q,d+)/τ) / ( exp(f_a(q,d+)/τ) + Σ_i exp(f_i(q,d+)/τ) ) )
 
-    a are the `answer_views` [B, V] of the questions' positives, and i are the views in `real_views` [P, V] that are none
-    of these. `scores` [B, P, V] and `positive` [B] are those of `contrastive_loss`. Without any answer view it is 0.
+    a runs over the `answer_views` [B, V] of the questions' positives, i over their other `real_views` [P, V].
+    `scores` [B, P, V] and `positive` [B] are those of `contrastive_loss`. Without any answer view the loss is 0.
     With the winning view as a, and every other view as i, this would be the local term.
 
     All values are computed in float32.
@@ -168,7 +168,7 @@ def distillation_loss(
         KL( p ‖ s ) = Σ_d p(d) · log( p(d) / s(d) ),   p = softmax( t(q,·)/τ_t ),   s = softmax( f(q,·)/τ )
 
     The list consists of the passages d with a finite logit t in `teacher` [B, P]: the positive and the question's own hard
-    negatives. f is the max over views of `scores` [B, P, V] where `view_mask` [P, V] has one. A list of fewer than two
+    negatives. f is the max of `scores` [B, P, V] over the views in `view_mask` [P, V]. A list of fewer than two
     passages adds 0. τ_t is `teacher_temperature`, τ the `temperature` of the contrastive loss.
 
     All values are computed in float32.

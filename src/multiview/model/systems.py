@@ -1,6 +1,6 @@
 """The settings of each system that a run trains: its overrides over the defaults of its architecture.
 
-A stage of training has further differences. Nothing in this module needs torch.
+A stage of training may override more of them. Nothing in this module needs torch.
 """
 
 import json
@@ -24,13 +24,13 @@ SHARED = {"corpus", "questions", "bm25", "generation", "make_questions", "evalua
 """Sections that are equal for all systems of a comparison."""
 
 WITHOUT_MODEL = ("bm25", "doct5query")
-"""Names of a comparison's rows that are no systems."""
+"""Names of a comparison's rows that are not trained systems."""
 
 STAGES = ("warm_up", "round_two")
 """Settings of section train that hold the differences of one stage of training."""
 
 NOT_IN_WARM_UP = {"validate_steps": None, "patience": None, "distill_weight": 0.0}
-"""Settings of section train by which the warm-up does without a validation, which asks real questions, and without a
+"""Settings of section train that the warm-up overrides: it has no validation, which needs real questions, and no
 teacher, which scores hard negatives."""
 
 SHAPE = {"rounds", "model", "start_from", *STAGES}
@@ -38,8 +38,8 @@ SHAPE = {"rounds", "model", "start_from", *STAGES}
 
 
 def shared(overrides: Overrides) -> Config:
-    """Returns the overrides over the defaults of their architecture: what the systems of a comparison share, which need be
-    no system itself. Raises InputError with the name of a wrong setting."""
+    """Returns the config that the systems of a comparison share: the overrides over their architecture's defaults, not
+    checked as a system by itself. Raises InputError with the name of a wrong setting."""
     return validate(merge(architecture(validate(overrides).model.architecture).defaults, overrides))
 
 
@@ -47,7 +47,7 @@ def resolve(overrides: Overrides) -> Config:
     """Returns the config of one system: the overrides over the defaults of its architecture, with the settings of the model
     at `train.model` where there is one.
 
-    Raises InputError with the name of a wrong setting, and for a `train.model` that is none or does not fit the settings.
+    Raises InputError with the name of a wrong setting, and for a `train.model` that is no model or does not fit them.
     """
     config = shared(overrides)
     check(config.model, config.train)
@@ -99,7 +99,7 @@ def load_settings(folder: Path) -> Model:
 
 
 def check_saved(saved: Model, wanted: Model, subject: str) -> None:
-    """Raises InputError where settings want another architecture or prompt than a saved model has, which `subject` names."""
+    """Raises InputError where `wanted` has another architecture or prompt than the saved model, called `subject`."""
     if saved.architecture != wanted.architecture:
         raise InputError(
             f"{subject} is a {saved.architecture} model: set model.architecture={saved.architecture}"
@@ -111,17 +111,17 @@ def check_saved(saved: Model, wanted: Model, subject: str) -> None:
 
 
 def _with_saved(config: Config, saved: Model, subject: str) -> Config:
-    """Returns a config with the settings of a saved model, which `subject` names, in place of its own.
+    """Returns a config with the settings of a saved model, called `subject` in errors, in place of its own.
 
-    Raises InputError where the own ones are neither the defaults nor the saved ones. `base` is not saved, and seeds are a
-    study's.
+    Raises InputError where its own are neither the defaults nor the saved ones. Not compared are `base`, which is not
+    saved, and `seed`, which a study varies.
     """
     check_saved(saved, config.model, subject)
     usual = Model.model_validate(architecture(saved.architecture).defaults.get("model", {}))
     for name in sorted(config.model.model_fields_set - {"base", "seed", "question_prompt", "passage_prompt"}):
         given, own = getattr(config.model, name), getattr(saved, name)
         cut = name.endswith("_length") and architecture(saved.architecture).as_base and given > own
-        if given not in (own, getattr(usual, name)) and not cut:  # to the base's own length
+        if given not in (own, getattr(usual, name)) and not cut:  # lengths are cut to the base's own
             raise InputError(f"model.{name}: {given}, but {subject} has {own}: set model.{name}={own}")
     return config.model_copy(update={"model": saved.model_copy(update={"base": config.model.base})})
 
@@ -153,7 +153,7 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
 
 
 def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None) -> Config:
-    """Returns the config of one stage of training: None is round one, and later rounds are as round two.
+    """Returns the config of one stage of training: None is round one; later rounds have the settings of round two.
 
     Raises InputError with the name of a wrong setting.
     """

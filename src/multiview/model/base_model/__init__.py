@@ -1,1 +1,1 @@
-"""Base models: where they are, which content they have, and how transformers loads them."""
+"""Base models: where they are, how their content is checked, and how transformers loads them."""

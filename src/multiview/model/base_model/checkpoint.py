@@ -27,8 +27,8 @@ PACKAGE = "package:"
 
 @contextlib.contextmanager
 def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
-    """Yields a local folder with the base model: a temporary one for a remote folder, and for a hub model with the files of
-    the commit in the artifact's key. Raises InputError that names `setting`, as `base_fingerprint` does."""
+    """Yields a local folder with the base model: of a remote folder a temporary copy, of a hub model the files of the
+    commit in the artifact's key. Raises InputError that names `setting`, as `base_fingerprint` does."""
     with contextlib.ExitStack() as stack:
         with _naming(setting):
             folder = _folder(base)
@@ -49,8 +49,8 @@ def model_fingerprint(settings: Config) -> dict[str, str]:
 
 
 def base_fingerprint(base: str, setting: str = BASE) -> dict[str, str]:
-    """Returns the content fingerprint of a base model: of a local folder the digests of its files, of a remote one the
-    checksums of its file system, of a hub model the commit that the hub or the local cache reports.
+    """Returns the content fingerprint of a base model: a digest of a local folder's files, a digest of a remote file
+    system's checksums, or a hub model's commit as the hub or the local cache reports it.
 
     Raises InputError that names `setting` if there is no such model, or the files of a folder do not suit it.
     """
@@ -82,7 +82,7 @@ def _folder(base: str) -> Path | None:
     if "://" in base:
         return None
     path = Path(base)
-    with contextlib.suppress(RuntimeError):  # ~ of a user that is not there
+    with contextlib.suppress(RuntimeError):  # ~ of an unknown user
         path = path.expanduser()
     if path.is_dir():
         return path
@@ -107,8 +107,8 @@ def _package_folder(name: str) -> Path:
 
 
 def _files(base: str, folder: Path | None, setting: str) -> tuple[fsspec.AbstractFileSystem, dict[str, str]]:
-    """Returns the file system of a local `folder`, else of a URL, and the paths of the checkpoint's files on it by their
-    names below it, those of its modules too. Raises InputError if they do not suit `setting`."""
+    """Returns the file system of a local `folder`, else of the URL `base`, and the paths of the checkpoint's files and
+    those of its modules, by their names within the folder. Raises InputError if they do not suit `setting`."""
     try:
         filesystem, root = (LocalFileSystem(), str(folder.absolute())) if folder else file_system(base)
         with errors_explained(base):
@@ -117,7 +117,7 @@ def _files(base: str, folder: Path | None, setting: str) -> tuple[fsspec.Abstrac
             check_files(base, opened, setting)
             listed = filesystem.cat_file(files[MODULES_FILE]) if MODULES_FILE in files else b"[]"
             for name in module_folders(base, listed):
-                with contextlib.suppress(FileNotFoundError):  # of a module without settings and weights
+                with contextlib.suppress(FileNotFoundError):  # a module may have neither settings nor weights
                     inside = _listed(filesystem, f"{root.rstrip('/')}/{name}")
                     files |= {f"{name}/{file}": path for file, path in inside.items()}
     except (OSError, ImportError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What the files of a base model say before anything is loaded. Needs neither torch nor transformers."""
+"""Checks of a base model's files before anything is loaded from them. Needs neither torch nor transformers."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from typing import IO, Any
 from multiview.errors import InputError
 
 CONFIG_FILE = "config.json"
-"""File with the architecture of a model of transformers."""
+"""File with the architecture of a transformers model."""
 SAFETENSORS = "*.safetensors"
 TOKENIZERS = ("tokenizer*.json", "vocab.*", "*.model")
 """A tokenizer has at least one of these files."""
@@ -28,7 +28,7 @@ _WRAPPER = re.compile(
 
 
 def check_names(base: str, names: Collection[str], weights: tuple[str, ...] = (SAFETENSORS,)) -> None:
-    """Raises InputError unless a folder called `base` has a configuration, weights and a tokenizer, by its files' names."""
+    """Raises InputError unless a folder called `base` with files `names` has configuration, weights and tokenizer."""
     if "adapter_config.json" in names:
         raise InputError(f"{base} is an adapter; merge it into its model (merge_and_unload) and save that")
     for patterns, way_out in (
@@ -86,7 +86,7 @@ def _check_config(base: str, file: IO[bytes], setting: str) -> None:
 
 
 def _check_weights(base: str, file_name: str, file: IO[bytes], size: int) -> None:
-    """Raises InputError by the header of a file of safetensors: its length in 8 bytes, then JSON."""
+    """Raises InputError for unfit weights by the header of a safetensors file: its length in 8 bytes, then JSON."""
     length, tensors, end = int.from_bytes(file.read(8), "little"), {}, -1
     try:
         tensors: dict[str, Any] = json.loads(file.read(length)) if length < size else {}

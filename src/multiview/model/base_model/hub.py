@@ -106,7 +106,7 @@ def _cached_commit(name: str, revision: str | None) -> str | None:
     cached = try_to_load_from_cache(name, "config.json", revision=revision)
     if isinstance(cached, str):
         return Path(cached).parent.name
-    # The cache does not know which of its commits was the newest: `fetch` asks by commit.
+    # As `fetch` asks by commit, the cache does not know the hub's newest: its last modified one is taken.
     if revision is None:
         with contextlib.suppress(errors.CacheNotFound):
             for repository in scan_cache_dir().repos:

@@ -22,32 +22,32 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 LoadedModel: TypeAlias = Any
-"""A model as transformers loads it: to a type checker its classes have neither `to` nor `generate`."""
+"""A model as transformers loads it; Any, because type checkers find neither `to` nor `generate` in its classes."""
 
 VIEWER_STD = 0.02
 """Standard deviation of new tokens' embeddings (BERT's own initialisation)."""
 _NUMBER = re.compile(r"\d+")
 _LAYER = re.compile(r".*?#\.")
-"""The beginning of the name of a layer's weight, behind `_NUMBER`."""
+"""The beginning of a weight's name up to its layer's number, after `#` has replaced each `_NUMBER`."""
 _BUFFERS = ("inv_freq", "position_ids", "masked_bias", "attn.bias")
-"""Ends of names of what older versions of transformers saved beside the weights."""
+"""Name endings of buffers that older versions of transformers saved beside the weights."""
 ALMOST = 0.9
-"""Share of a model's embeddings that its tokenizer has at least; some models have spare ones."""
+"""Smallest share of a model's embeddings for which its tokenizer has tokens; some models have spare embeddings."""
 _ONE_AT_A_TIME = threading.Lock()
-"""While transformers loads a model, torch's default type and its initialisation are of that model, in all threads."""
+"""Held while transformers loads a model, which changes torch's default dtype and initialisation for all threads."""
 
 
 def load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> "PreTrainedModel":
     """Returns a model without its pooler, whose unused parameters would stop distributed training.
 
-    Raises InputError as `load_model` does; the error names the model as `base` does, otherwise its folder.
+    Raises InputError as `load_model` does; the error calls the model `base`, or by default its folder.
     """
     from transformers import AutoModel
 
-    # With attention by torch where transformers has it for the model: not for MPNet and DeBERTa.
+    # transformers uses torch's attention where it supports that for the model: not for MPNet and DeBERTa.
     encoder = load_model(AutoModel, folder, BASE, base or folder, dtype, unused=("pooler.",))
     if getattr(encoder, "pooler", None) is not None:
-        encoder.pooler = nn.Identity()  # some call it
+        encoder.pooler = nn.Identity()  # some models call it
     return encoder
 
 
@@ -56,8 +56,8 @@ def load_model(
 ) -> LoadedModel:
     """Returns the model that one of transformers' `Auto` classes loads from a folder, in evaluation mode.
 
-    Raises InputError, which names `setting` and the model as `base` does, unless it is what was saved: without random
-    weights, but for names that begin with `unused`, and all of the saved layers; or if a weight is not finite.
+    Raises InputError, which names `setting` and calls the model `base`, unless all weights are finite and as saved: no
+    random ones, except for names that begin with `unused`, and no saved layer left out.
     """
     options = {"use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
     model, notes = load_pretrained(kind, folder, f"{setting}: cannot load {base}", dtype=dtype, **options)
@@ -67,7 +67,7 @@ def load_model(
 
 
 def _problems(model: LoadedModel, notes: dict[str, Any], unused: tuple[str, ...]) -> Iterator[str]:
-    """Yields what is wrong with a model's weights, by transformers' `notes` of loading it."""
+    """Yields what is wrong with a model's weights, from transformers' `notes` on loading it."""
     weights, unexpected = model.state_dict(), sorted(notes["unexpected_keys"])
     shapes = {name: [list(saved), list(made)] for name, saved, made in notes["mismatched_keys"]}
     for name, weight in weights.items():
@@ -91,10 +91,10 @@ def _problems(model: LoadedModel, notes: dict[str, Any], unused: tuple[str, ...]
 def load_tokenizer(
     folder: str, base: str | None = None, setting: str = BASE, model: LoadedModel = None
 ) -> PreTrainedTokenizer:
-    """Returns a model's tokenizer. Raises InputError, as `load_encoder` does.
+    """Returns a model's tokenizer. A tokenizer without a padding token pads with the one that ends a text.
 
-    So it does if the folder holds no vocabulary, or if `model` has no embedding for a token that a text may hold. Padding
-    is the token at the end of a text where the tokenizer names none.
+    Raises InputError as `load_encoder` does; also if the folder holds no vocabulary, if the tokenizer is too small for
+    `model`, or if `model` has no embedding for a token that a text may contain.
     """
     from transformers import AutoTokenizer
 
@@ -131,7 +131,7 @@ def load_tokenizer(
 
 
 def normalise_first(tokenizer: Tokenizer, normalizer: normalizers.Normalizer) -> None:
-    """Lets a fast tokenizer pass texts through `normalizer` before its own normalisation."""
+    """Makes a fast tokenizer pass texts through `normalizer` before its own normalisation."""
     own: Any = tokenizer.normalizer
     made: Any = normalizers.Sequence([normalizer, own]) if own else normalizer
     tokenizer.normalizer = made
@@ -151,7 +151,7 @@ def load_pretrained(kind: Any, folder: Path | str, problem: str, **options: obje
 
 
 def first_position(encoder: LoadedModel) -> int:
-    """Returns the position id of the first token: the one after padding's, where padding has its own, as in RoBERTa."""
+    """Returns the position id of the first token: 0, or the one after padding's where padding has its own (RoBERTa)."""
     embeddings = getattr(getattr(encoder.base_model, "embeddings", None), "position_embeddings", None)
     padding = getattr(embeddings, "padding_idx", None)
     return 0 if padding is None else padding + 1
@@ -185,15 +185,15 @@ def add_viewers(
     """Adds the viewer tokens that are missing, with embeddings drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`; zero
     where they start from their snippets (`add_snippet_means`).
 
-    With `cls-first` those that may stand anywhere, all but the first two, are moved to the first position too.
-    transformers' mean initialisation on resizing would make them almost equal.
+    With `cls-first`, all but the first two, which begin a question and a passage, are also moved to the first position.
+    The embeddings that transformers draws on resizing, around the mean, would be almost equal.
     """
     if settings.init in ("cls", CLS_FIRST) and tokenizer.cls_token_id is None:
         raise InputError(f"model.init: {settings.init}, but the base's tokenizer has no [CLS]; use random")
     new = [token for token in tokens if token not in tokenizer.get_vocab()]
     tokenizer.add_tokens(new, special_tokens=True)
     if len(tokenizer) > len(embedding_matrix(encoder)):
-        with torch.random.fork_rng(devices=[]):  # special tokens of others may get rows too
+        with torch.random.fork_rng(devices=[]):  # special tokens that the base left out may get rows too
             torch.manual_seed(settings.seed)
             encoder.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     weight = embedding_matrix(encoder)
@@ -211,7 +211,7 @@ def add_viewers(
 
 
 def _to_first_position(encoder: LoadedModel, settings: Model) -> Tensor:
-    """What a token's embedding lacks to be read as at the first position, on average over the positions of a passage."""
+    """What to add to a token's embedding so that at a passage's positions it is on average read as at the first one."""
     table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
     if table is None:
         raise InputError(

@@ -1,5 +1,5 @@
-"""How the makers of a base use it, as its folder of sentence-transformers says: prompts, pooling, dense layers,
-normalisation. Needs neither torch nor transformers, and runs no code of the folder."""
+"""How the makers of a base use it, according to its sentence-transformers folder: prompts, pooling, dense layers,
+normalisation. Needs neither torch nor transformers, and runs no code from the folder."""
 
 import json
 import re
@@ -17,19 +17,19 @@ TRANSFORMER_FILES = tuple(
     f"sentence_{kind}_config.json"
     for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
-"""Settings of the transformer, the first file that is there."""
+"""Files with the settings of the transformer, of which the first that exists is read."""
 
 POOLINGS: dict[str, Pooling] = {"cls": "viewer", "mean": "snippet", "lasttoken": "last"}
-"""Our poolings by those of sentence-transformers."""
+"""Our name of each pooling of sentence-transformers."""
 
 PASSAGE_PROMPTS = ("document", "passage", "corpus")
-"""Names of a passage's prompt, the first one that is not empty first."""
+"""Names of a passage's prompt; the first one whose prompt is not empty counts."""
 
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
-"""Activations of dense layers, classes of torch.nn."""
+"""Activations that dense layers may have: names of classes of torch.nn."""
 
 OTHER = "choose another base or architecture"
-"""The way out."""
+"""What error lines advise for a base that is not supported."""
 
 _CHAIN = re.compile("Transformer Pooling( Dense)*( Normalize)?")
 _READ = {
@@ -40,33 +40,33 @@ _READ = {
     "module_output_name": "token_embeddings",
     "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
 }
-"""Settings of the transformer that are read, with the only value if there is one; others make other tokens or another
-output than is built here, such as those of a chat template."""
+"""Settings of the transformer that are supported, each with its only supported value or None for any. Others, such as
+those of a chat template, give other tokens or another output than is built here."""
 _LEGACY = re.compile("pooling_mode_(.+?)(_tokens?)?")
 _SAFE = re.compile(r"\w[\w.-]*")
 
 
 @dataclass(frozen=True)
 class Usage:
-    """How the makers of a base use it. A folder without modules.json is used as sentence-transformers does it: by the mean."""
+    """How the makers of a base use it. The defaults are those of sentence-transformers without a modules.json."""
 
     question_prompt: str = ""
     passage_prompt: str = ""
     include_prompt: bool = True
-    """Whether the mean of tokens reads the prompt's."""
+    """Whether the mean over tokens includes the prompt's."""
     lower_case: bool = False
     """Whether a text is lower-cased before it is tokenised."""
     max_length: int | None = None
     """Tokens of the longest text; None: as many as the tokenizer allows."""
     pooling: Pooling = "snippet"
     dense: Mapping[str, DenseLayer] = field(default_factory=dict)
-    """The layers that a pooled vector passes, by their folders."""
+    """The layers that a pooled vector passes through, by their folders."""
     normalise: bool = True
     """Whether vectors have length one: by a module, or because the similarity is the cosine."""
 
 
 def module_folders(base: str, modules: bytes | str) -> list[str]:
-    """Returns the sub folders of the modules that a base's modules.json lists. Raises InputError for anything else."""
+    """Returns the sub-folders of the modules that a base's modules.json lists. Raises InputError if it is malformed."""
     try:
         return [path for _, path in _modules(modules) if path]
     except InputError as error:
@@ -74,10 +74,10 @@ def module_folders(base: str, modules: bytes | str) -> list[str]:
 
 
 def read_usage(folder: Path, base: str, whole: bool) -> Usage:
-    """Returns how the base in `folder` is used; with `whole` from tokens to vectors, else its prompts and tokens alone.
+    """Returns how the base in `folder` is used: its prompts and lower-casing and, with `whole`, everything else.
 
-    Raises InputError that calls the base as `base` does: for a file that does not say it in the form of
-    sentence-transformers, and with `whole` for modules, poolings and similarities beyond the ones of this file.
+    Raises InputError, which calls the base `base`, for a file that is not in sentence-transformers' form and, with
+    `whole`, for modules, poolings and similarities that are not supported here.
     """
     try:
         return _usage(folder, whole)
@@ -117,7 +117,7 @@ def _usage(folder: Path, whole: bool) -> Usage:
 
 
 def _bare_usage(folder: Path) -> Usage:
-    """Returns how sentence-transformers uses a folder without modules.json: one of a causal language model by its last token."""
+    """Returns the usage of a folder without modules.json: pooling by the mean, or by a causal model's last token."""
     file = folder / "chat_template.jinja"  # as transformers 5 writes it
     if file.is_file() or "chat_template" in _json(folder, "tokenizer_config.json"):
         raise InputError(f"it reads texts through a chat template, without {MODULES_FILE}: {OTHER}")
@@ -128,7 +128,7 @@ def _bare_usage(folder: Path) -> Usage:
 
 
 def _modules(content: bytes | str) -> list[tuple[str, str]]:
-    """Returns name and folder of each module; another library's has its whole name."""
+    """Returns the name and folder of each module; another library's module has its full name."""
     modules = []
     for each in _parsed(content, MODULES_FILE, list):
         kind, path = (each.get("type"), each.get("path", "")) if isinstance(each, dict) else (None, None)
@@ -140,7 +140,7 @@ def _modules(content: bytes | str) -> list[tuple[str, str]]:
 
 
 def _check(made: JsonObject, modules: list[tuple[str, str]]) -> None:
-    """Raises InputError for a model that is more than one vector per text, by modules that are known here."""
+    """Raises InputError unless the model makes one vector per text by modules that are known here."""
     chain = " ".join(name for name, _ in modules)
     if not _CHAIN.fullmatch(chain) or modules[0][1]:
         raise InputError(
@@ -158,14 +158,14 @@ def _check(made: JsonObject, modules: list[tuple[str, str]]) -> None:
 
 
 def _prompts(made: JsonObject) -> tuple[str, str]:
-    """Returns the prompts of questions and passages, which encode_query and encode_document set."""
+    """Returns the prompts of questions and passages, which encode_query and encode_document would use."""
     prompts = made.get("prompts") or {}
     if not isinstance(prompts, dict) or not all(
         isinstance(prompt, str | None) for prompt in prompts.values()
     ):
         raise InputError(f"{CONFIGURATION_FILE}: prompts does not map names to texts")
     if made.get("model_type", "SentenceTransformer") != "SentenceTransformer":
-        return "", ""  # of another use of the transformer
+        return "", ""  # its prompts are for another use of the transformer
     passage = next(filter(None, map(prompts.get, PASSAGE_PROMPTS)), "")
     return prompts.get("query") or "", passage
 

@@ -1,6 +1,6 @@
-"""The choices of an architecture: the token sequences of a passage, and the tokens of its views.
+"""What an architecture decides: the token sequences of a passage, and which tokens its views pool.
 
-All later parts (pooling, scoring by max, losses, index, evaluation) are the same for all architectures.
+Everything after that (pooling, scoring by max, losses, index, evaluation) is the same for all architectures.
 """
 
 import re
@@ -22,11 +22,11 @@ PreTrainedTokenizer: TypeAlias = Any
 SNIPPET_MEAN, CLS_FIRST = "snippet-mean", "cls-first"
 """Values of `model.init`: viewer tokens start from their snippets, or from `[CLS]` moved to the first position."""
 CHARACTERS = 64
-"""Characters of a text to tokenise per token of a sequence. They affect speed and memory alone: a passage of 10 MB as a
-whole would take seconds and a gigabyte."""
+"""Characters of a text to tokenise per token of a sequence. Only speed and memory depend on it: tokenising a passage of
+10 MB as a whole would take seconds and a gigabyte."""
 WHITE = re.compile(r"[ \t\r\n]")
 TEXT_ROOM = 8
-"""Tokens of a sequence that are left for text beside a prompt."""
+"""Fewest tokens of a sequence that a prompt must leave for text."""
 TokenRange: TypeAlias = tuple[int, int]
 """Tokens [start, stop) of a sequence."""
 
@@ -47,7 +47,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The part of a passage that a view represents, as `View` has it."""
+    """The part of a passage that a view represents (see `View`)."""
 
     span: "Span | None" = None
     padding: bool = False
@@ -61,8 +61,8 @@ class TokenSequence:
     views: tuple[View, ...]
     position_ids: list[int] | None = None
     snippets: tuple[TokenRange, ...] = ()
-    """Where viewer tokens start from their snippets (`model.init=snippet-mean`): the tokens of each view's snippet,
-    without its viewer token, which is the first of the view's tokens; (start, start) for an empty snippet."""
+    """Only where viewer tokens start from their snippets (`model.init=snippet-mean`): the tokens of each view's snippet
+    without the viewer token itself, the first of the view's tokens; (start, start) for an empty snippet."""
 
 
 def kept_views(views: Sequence[View | Part], padding: bool) -> list[int]:
@@ -71,7 +71,7 @@ def kept_views(views: Sequence[View | Part], padding: bool) -> list[int]:
 
 
 def row_numbers(views: Sequence[View | Part], rows: int) -> list[int]:
-    """Returns which of all views of a passage, padding included and counted from 0, have its `rows` rows.
+    """Returns which views of a passage, padding included and counted from 0, its `rows` stored rows belong to.
 
     Whether padding views were kept follows from `rows`. Raises InputError if neither the number of all views nor that
     of the real views is `rows`.
@@ -114,7 +114,7 @@ class Layout(ABC):
     as_base: ClassVar[bool] = False
     """Whether special tokens, pooling, dense layers and normalisation are those of the base's makers."""
     nested: ClassVar[bool] = False
-    """Whether the first k views are a passage's views too: training takes the losses of the first 1, 2, 4, … views
+    """Whether the first k views alone stand for a passage: training takes the losses of the first 1, 2, 4, … views
     (`nested_loss`), and a search may read the first k."""
     _first: list[int]
     _sep: int
@@ -158,7 +158,7 @@ class Layout(ABC):
 
     @classmethod
     def _check_viewer_pooling(cls, settings: Model, views: str) -> None:
-        """Raises InputError for another pooling than `viewer`; `views` says what about the views rules it out."""
+        """Raises InputError for a pooling other than `viewer`; `views` completes its "whose views …"."""
         if settings.pooling != "viewer":
             raise InputError(
                 f"model.pooling: {settings.pooling} does not suit architecture {cls.name}, whose views {views}; use viewer"
@@ -181,13 +181,13 @@ class Layout(ABC):
     def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
         """Returns the parts that the views of all sequences of `passage` represent.
 
-        A layout whose parts do not depend on tokens says them without tokenising, which takes most of the time.
+        A layout whose parts do not depend on tokens finds them without tokenising, which would take most of the time.
         """
         sequences = self.passage(passage, queries)
         return [Part(view.span, view.padding) for sequence in sequences for view in sequence.views]
 
     def question(self, text: str) -> TokenSequence:
-        """Returns a question behind its prompt, between the tokens `around_question`, with one view.
+        """Returns the sequence of a question: its prompt and text between the tokens `around_question`, with one view.
 
         ’ becomes ', as in DPR. The snippet of `[VIE]` is the whole question without the prompt.
         """
@@ -201,7 +201,7 @@ class Layout(ABC):
 
     @property
     def around_question(self) -> tuple[list[int], list[int]]:
-        """Ids of the special tokens around a question: `[VIE]` or `[CLS]` before it, `[SEP]` behind it."""
+        """Ids of the special tokens around a question: `[VIE]` or `[CLS]` before it, `[SEP]` after it."""
         return self._viewers[:1] or self._first, [self._sep]
 
     @property
@@ -234,7 +234,7 @@ class Layout(ABC):
                 )
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the word pieces of each text, of a long one at least as many as a sequence has room for.
+        """Returns the word pieces of each text; for a long text, at least as many as a sequence has room for.
 
         Text that spells a special token is tokenised as text.
         """
@@ -245,10 +245,10 @@ class Layout(ABC):
         return tokens
 
     def _cut_tokens(self, parts: Sequence[str]) -> list[list[int]]:
-        """Returns the word pieces of each part of a text, which is tokenised as one.
+        """Returns the word pieces of each part of a text that is tokenised as a whole.
 
-        A piece belongs to the part in which its first character stands, and white space to the word behind it. Of a
-        long part there are at least as many pieces as a sequence has room for.
+        A piece belongs to the part that contains its first character, and white space to the word after it. A long
+        part has at least as many pieces as a sequence has room for.
         """
         begins = [_beginning(part, self._room * CHARACTERS, 1) for part in parts]
         while True:
@@ -283,16 +283,16 @@ class Layout(ABC):
         )
 
     def _left_out(self, prompt: str, before: Sequence[int]) -> int:
-        """Returns how many tokens a mean leaves out: special ones `before` a prompt, and those of the prompt alone.
+        """Returns how many tokens a mean leaves out: the special ones `before` a prompt, and those of the prompt alone.
 
-        So sentence-transformers counts them where the base's makers leave its prompts out.
+        This is how sentence-transformers counts them for a base whose makers exclude prompts from the mean.
         """
         return 0 if self.settings.include_prompt or not prompt else len(before) + self._prompt_lengths[prompt]
 
     def _whole(self, length: int, span: "Span | None" = None, left_out: int = 0) -> View:
         """Returns the only view of a sequence: its first token, the mean of all tokens, their sum, or its last token.
 
-        The mean is without the first `left_out` tokens; for the base's makers the token behind them is the first.
+        The mean skips the first `left_out` tokens; in a layout `as_base`, the token after them counts as the first.
         """
         start = min(left_out, length - 1)
         whole, last = (start, length), (length - 1, length)
@@ -307,8 +307,8 @@ class Layout(ABC):
     def _title_and_text(self, passage: "Passage", room: int) -> list[int]:
         """Returns `prompt title [SEP] text [SEP]` in at most `room` tokens: the end of the text is cut, the last `[SEP]` is kept.
 
-        Without a title the first `[SEP]` is left out too. Between them is a space where the tokenizer has no `[SEP]`: the
-        last token is then the one that ends a text.
+        Without a title the first `[SEP]` is left out too. Where the tokenizer has no `[SEP]`, a space separates title
+        and text, and the last token is the one that ends a text.
         """
         prompt, title, text = self.passage_prompt, passage.title, passage.text
         if self._tokenizer.sep_token_id is None:
@@ -320,7 +320,7 @@ class Layout(ABC):
 
 
 def _beginning(text: str, length: int, white: int = 0) -> str:
-    """Returns a text up to the first white space after `length` characters, where no tokenizer has a word piece.
+    """Returns a text up to the first white space after `length` characters, which is within no tokenizer's word piece.
 
     `white` is 1 to keep this white space, 0 to leave it out.
     """
@@ -329,7 +329,7 @@ def _beginning(text: str, length: int, white: int = 0) -> str:
 
 
 def _word_stops(parts: Sequence[str]) -> list[int]:
-    """Returns where the last word of each part ends in the text of all parts; of a blank part, where that before it ends."""
+    """Returns where each part's last word ends in the joined text; for a blank part, where the one before it ends."""
     stops, length = [0], 0
     for part in parts:
         stops.append(length + len(word) if (word := part.rstrip()) else stops[-1])
@@ -345,7 +345,7 @@ def plain_apostrophes(question: str) -> str:
 def _around(tokenizer: PreTrainedTokenizer) -> tuple[list[int], int]:
     """Returns the ids of the tokens that begin and end a text: `[CLS]` and `[SEP]`, or what a causal model has for them.
 
-    Of a causal model's the first may be missing. Raises InputError without the last.
+    The first may be missing in a causal model. Raises InputError if the last is.
     """
     cls, bos, sep, eos = (
         getattr(tokenizer, f"{role}_token_id", None) for role in ("cls", "bos", "sep", "eos")

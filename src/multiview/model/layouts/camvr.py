@@ -22,9 +22,9 @@ class Camvr(Layout):
     With `pooling: snippet` no view needs the viewer tokens. The sequence is then `[CLS] s1 s2 … sn [SEP]`, and the
     question `[CLS] question [SEP]` (ours). This is late chunking (Günther et al., arXiv 2409.04701) by Algorithm 1's
     snippets, trained as it is searched: the positive is the chunk that holds the answer (Eq. 13), a negative its
-    best chunk. Late chunking pools chunks of a base as it comes, and its own training pools answers, not chunks. The
-    sequence without viewer tokens was measured on an untrained base for mean pooling (all-MiniLM-L6-v2, 2,067 SQuAD dev
-    passages, 600 dev questions, gold passage's top-1/5/20, standard error of top-1 about 2): 73.0/89.3/95.8 without
+    best chunk. Late chunking itself uses an off-the-shelf base, and the training it proposes pools answers, not chunks.
+    We measured these sequences on an untrained base for mean pooling (all-MiniLM-L6-v2, 2,067 SQuAD dev passages, 600
+    dev questions, top-1/5/20 accuracy of the gold passage, standard error of top-1 about 2): 73.0/89.3/95.8 without
     viewer tokens, 67.2/87.5/95.2 with random ones between the snippets, and 62.2/86.8/96.3 with one vector for all tokens.
 
     >>> (sequence,) = Camvr(Model(views=2), tokenizer).passage(passage)

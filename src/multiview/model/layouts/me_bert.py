@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class MeBert(Layout):
     """`[CLS] title [SEP] text [SEP]`; the views are the first `model.views` tokens, or fewer in a shorter sequence.
 
-    A prompt's tokens are no views.
+    A prompt's tokens are not views.
 
     A baseline of MVR (Tables 2, 4, 6).
 

@@ -1,4 +1,4 @@
-"""Meta tokens (MetaEmbed, ICLR 2026): n viewer tokens after the passage, of which a search reads as many as it wants."""
+"""Meta tokens (MetaEmbed, ICLR 2026): n viewer tokens after the passage, of which a search may read the first k."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Meta(Mvr):
     """`[CLS] title [SEP] text [SEP] [VIE1]…[VIEn]`; the views are the n viewer tokens, which all read the whole text.
 
-    So they do in a causal model too, where the first k of them are the same whatever n is. Training takes the mean of the
-    losses of the first 1, 2, 4, … and all n views, so that each prefix of them represents the passage: the number of
+    They do so in a causal model too, where the first k are the same whatever n is. Training takes the mean of the
+    losses of the first 1, 2, 4, … and all n views, so that each such prefix represents the passage: the number of
     views is chosen at search, without encoding again. The question is `[CLS] question [SEP] [VIE]`, and the score the
     max over views (ours; in MetaEmbed a question has several vectors too, whose maxima are summed).
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Mvr(Layout):
     """`[VIE1]…[VIEn] title [SEP] text [SEP]`; all viewer tokens have position 0, the text starts at 1 (MVR 3.2).
 
-    MPNet and DeBERTa also read relative positions, and ModernBERT a window, which stay those of the sequence.
+    The relative positions that MPNet and DeBERTa also read, and ModernBERT's window, stay those of the sequence.
 
     >>> (sequence,) = Mvr(Model(views=2), tokenizer).passage(passage)
     >>> tokenizer.decode(sequence.input_ids)
