@@ -29,7 +29,7 @@ from multiview.index.ranking import TieOrder, Ties, TopPassages, best_first, wid
 from multiview.steps.processors import processors
 
 TOGETHER = 100
-"""Questions that a thread searches for before it takes others."""
+"""Questions that a thread takes at a time."""
 
 TERMS_FILE, COUNTS_FILE = "terms.npy", "counts.npy"
 """Files of `Terms`."""
@@ -67,7 +67,7 @@ class Terms:
 
     @classmethod
     def _sorted(cls, vocabulary: list[str], terms: np.ndarray, counts: np.ndarray) -> Terms:
-        """Returns the terms of a vocabulary in any order, in which some may be repeated or not be used."""
+        """Returns the terms with a sorted vocabulary; the given one may repeat terms or hold unused ones."""
         used = np.flatnonzero(np.bincount(terms, minlength=len(vocabulary)))
         names, numbers = np.unique(np.array(vocabulary, object)[used], return_inverse=True)
         renumbered = np.zeros(len(vocabulary), np.uint32)
@@ -75,7 +75,7 @@ class Terms:
         return cls(names.tolist(), renumbered[terms], counts)
 
     def edited(self, added: Terms, rows: np.ndarray) -> Terms:
-        """Returns `Terms.of` another corpus: of the passages at `rows` [p], -1 for the next of those `added`."""
+        """Returns the terms of an edited corpus: the passages at `rows` [p] here, or for -1 the next one of `added`."""
         counts, new = np.append(self.counts, added.counts), rows < 0
         rows = np.where(new, len(self.counts) + np.cumsum(new) - 1, rows)
         terms = np.append(self.terms, added.terms + np.uint32(len(self.vocabulary)))
@@ -98,7 +98,7 @@ class Terms:
         return cls(list(index.vocab_dict) if index else [], terms, counts)
 
     def indexed(self, settings: Bm25) -> bm25s.BM25 | None:
-        """Returns the index of bm25s over the terms, by Lucene's formula; none over no terms."""
+        """Returns the index of bm25s over the terms, by Lucene's formula; None if there are no terms."""
         if not self.vocabulary:
             return None
         index = bm25s.BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
@@ -112,7 +112,7 @@ class Terms:
 
 
 def load_index(folder: Path) -> bm25s.BM25 | None:
-    """Returns the index that `Terms.save` wrote into `folder`, mapped from there; None over no terms."""
+    """Returns the index that `Terms.save` wrote into `folder`, mapped from there; None if there were no terms."""
     if not (folder / "vocab.index.json").is_file():
         return None
     return bm25s.BM25.load(folder, mmap=True, show_progress=False)
@@ -124,7 +124,7 @@ class Bm25Index:
     def __init__(
         self, index: bm25s.BM25 | None, ids: pa.Array, language: str, ties: Ties | None = None
     ) -> None:
-        """`index` is that of `Terms.indexed` of passages with `ids` [p] in `language`; `ties` are the order of the ids."""
+        """`index` is what `Terms.indexed` gives for passages with `ids` [p] in `language`; `ties` is the ids' order."""
         self.ids, self._language = ids, language
         self._bm25, self._ties = index, TieOrder(ids) if ties is None else ties
 
@@ -148,14 +148,14 @@ class Bm25Index:
         report_done: Callable[[int], None] = lambda done: None,
         among: np.ndarray | None = None,
     ) -> TopPassages:
-        """Returns the k best passages per question, with `among` [p] bool of its passages; ties go to the smaller id.
+        """Returns the k best passages per question; with `among` [p] bool, only those in it. Ties go to the smaller id.
 
-        Hits share a word with the question. (The selection of bm25s fills up with zeros and breaks ties by chance.) The
-        result is at most as wide as there are passages.
+        Every hit shares a word with the question. (bm25s's selection fills up with zeros and breaks ties by chance.)
+        The result is at most as wide as there are passages.
         """
         k = width(k, len(self.ids))
         top = TopPassages.empty(len(questions), k)
-        # Its own tokenizer, because one keeps the words of every question.
+        # A new tokenizer for each search, because a tokenizer keeps the words of every question.
         cutter = tokenizer(self._language)
         vocabulary = self._bm25.vocab_dict if self._bm25 else {}
         if cutter.stemmer:

@@ -35,14 +35,14 @@ from multiview.steps.events import Events
 HASHED_AT_ONCE = 1 << 16
 
 BLOCK_BYTES = 64 << 20
-"""Size of the views that share a digest, and are read together from a bucket. A change of it is a new version of the
-steps that build indexes."""
+"""Size of the views that share a digest, and are read together from a bucket. Changing it calls for a new version of
+the steps that build indexes."""
 
 BlocksOfViews = Iterator[tuple[np.ndarray, np.ndarray]]
 """Rows and views of each block of a corpus, in order (`MergedCorpus.blocks`)."""
 
 ApproximateBuilder = Callable[[BlocksOfViews], tuple[FaissObject, JsonObject]]
-"""Makes an approximate faiss index of views; returns it with what its header says of it."""
+"""Builds an approximate faiss index from views; returns it with its entries of the header."""
 
 
 def build_index(context: StepContext, search: JsonObject | None = None) -> None:
@@ -81,7 +81,7 @@ def write_index(
 ) -> None:
     """Writes an index of a corpus, whose views are of the model with digest `model`, into `folder`.
 
-    `search` is what the header says of BM25 and reranking (`write_search`). `build_approximate` builds the faiss index
+    `search` has the header's entries on BM25 and reranking (`write_search`). `build_approximate` builds the faiss index
     where `settings.kind` is not exact; default: `approximate.kinds.build`.
     Writes `views.f16` (all views in float16), `passages.parquet` (`ROWS_SCHEMA`, `KEPT_FIELD`), `index.json`, for an approximate
     index `index.faiss`, and where passages were read with queries `queries.parquet` (one row per passage). Reports the
@@ -149,8 +149,8 @@ def _report(header: JsonObject, index_bytes: int, events: Events) -> None:
 def open_embeddings(staged: Sequence[LocalArtifact], model: str, encode: Encode) -> list[Embeddings]:
     """Opens the embeddings of all shards.
 
-    Raises InputError unless all shards were encoded by the model with digest `model`, with the settings `encode` as far
-    as they change views.
+    Raises InputError unless all shards were encoded by the model with digest `model`, and with those of the settings
+    `encode` that change views.
     """
     if not staged:
         raise InputError("index: no embeddings given; encode at least one shard")

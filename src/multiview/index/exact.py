@@ -1,13 +1,13 @@
 """Exact top-k passages over stored views: products, the maximum over each passage's views, a top-k.
 
-Questions share a pass over the views. Each block of views is multiplied by all of them in float32, on a CPU or on a
-GPU, where the views stay while they fit. Each question keeps the k passages with the highest products, and some to
-spare. A product is off by no more than a bound; so where the last one kept is below the k-th by more than twice that, no
-other passage can be among the best. The few questions with closer ones search again, with more to spare. What is kept
-is scored in float64, by which it is ranked. So passages, their order and their scores are those of brute force in
-float64, whatever the block, the other questions, the number of threads or the device.
+Questions share a pass over the views. Each block of views is multiplied by all questions in float32, on a CPU or on a
+GPU, where the views stay if they fit. Each question keeps the k passages with the highest products, and some to spare.
+The error of a product has a bound, so if the lowest one kept is below the k-th by more than twice the bound, no
+passage that was dropped can be among the best. The few questions without that margin search again, with more to spare.
+The passages kept are then scored and ranked in float64. So passages, their order and their scores are those of brute
+force in float64, whatever the block, the other questions, the number of threads or the device.
 
-Read it from `ExactSearch.top` on: `_Part` has the views, `products` and `maxima` a block's, `_Candidates` what is kept.
+Read it from `ExactSearch.top` on: `_Part` holds views, `products` and `maxima` score them, `_Candidates` has the best.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MULTIPLIED = 1024
 """Number of views that a CPU multiplies at once, in its cache."""
 
 FEW_QUESTIONS = 8
-"""From this number of questions on, a CPU multiplies with oneDNN, which on AMD's is twice as fast as MKL."""
+"""From this number of questions on, a CPU multiplies with oneDNN, which on AMD processors is twice as fast as MKL."""
 
 GPU_SHARE = 0.5
 """Share of a GPU's free memory that the views may take; more of them are copied block by block in every pass."""
@@ -70,8 +70,8 @@ class ExactSearch:
     ) -> None:
         """`views` [v, dim] float16 may be memory-mapped or in a bucket; `offsets` [p] int64 is the row of each passage's
         first view, ascending; `tie_order` [p] is the position of each passage's id in string order. `longest_view` is the
-        largest norm of a view. `device` multiplies, as torch names it. `counts` [p] are the passages' views, where some
-        rows between them are not searched."""
+        largest norm of a view. `device` multiplies, as torch names it. `counts` [p] are the numbers of views to search
+        per passage, if not all."""
         self.views, self.offsets, self.tie_order = views, offsets, tie_order
         self.counts = np.diff(offsets, append=len(views)) if counts is None else counts
         self.device = device
@@ -88,8 +88,8 @@ class ExactSearch:
     ) -> list[TopPassages]:
         """Returns the k passages with the highest max over a range of their views, for each of `ranges`, in the same passes.
 
-        Of passages that tie, the one with the smaller id comes first. `queries` [q, dim] float32, and products within it.
-        With `among` [p] bool, only its passages are found. `report_done` is called with the number of questions done.
+        Of passages that tie, the one with the smaller id comes first. `queries` [q, dim] and products must fit float32.
+        With `among` [p] bool, only passages in it are found. `report_done` is called with the number of questions done.
         Raises ValueError for a k below 1 and for vectors that are not finite.
         """
         queries = finite_questions(queries, k)
@@ -111,7 +111,7 @@ class ExactSearch:
         return tops
 
     def _parts(self, passages: np.ndarray) -> Iterator[_Part]:
-        """Yields some passages with their views in memory: all at once, or as the blocks of a bucket hold them."""
+        """Yields `passages` with their views in memory: all at once, or block by block where views are in a bucket."""
         starts, counts = self.offsets[passages], self.counts[passages]
         if not isinstance(self.views, StreamedViews):
             yield _Part(passages, starts, counts, self.views, self._resident)
@@ -140,7 +140,7 @@ class ExactSearch:
         ranges: Sequence[ViewRange],
         before: Sequence[np.ndarray],
     ) -> list[np.ndarray]:
-        """Returns the k best hits (see `_no_hits`) of a part and of those `before`, for each of `ranges`."""
+        """Returns the k best of a part's hits (see `_no_hits`) and the hits `before`, for each of `ranges`."""
         import torch
 
         vectors = torch.from_numpy(queries).to(self.device)
@@ -165,7 +165,7 @@ class ExactSearch:
         """Returns hits in the order of their scores, those that tie in the order of their ids."""
         hits = np.take_along_axis(hits, np.argsort(-hits[:1], axis=2), axis=2)
         ties = (hits[0, :, 1:] == hits[0, :, :-1]) & (hits[0, :, 1:] > -np.inf)
-        for question in np.flatnonzero(ties.any(axis=1)):  # which is rare, and ids are sorted late
+        for question in np.flatnonzero(ties.any(axis=1)):  # rare, and only then are the ids sorted
             scores, passages, _ = hits[:, question]
             order = best_first(scores, self.tie_order[passages.astype(np.int64)])
             hits[:, question] = hits[:, question, order]
@@ -177,7 +177,7 @@ class _Part:
     """Passages that are searched, each with at least one view, with their views in memory."""
 
     passages: np.ndarray
-    """[p] int64: their rows in the index, rising."""
+    """[p] int64: their rows in the index, ascending."""
     starts: np.ndarray
     """[p] int64: the row of each one's first view in `views`."""
     counts: np.ndarray
@@ -224,7 +224,7 @@ class _Part:
 
 
 class _Candidates:
-    """The passages of a part with the highest products of each question, the k best and some to spare."""
+    """The passages of a part with the highest products for each question: k and some to spare."""
 
     def __init__(self, vectors: Tensor, k: int, spare: int) -> None:
         self._k, self._kept = k, k + spare
@@ -242,7 +242,7 @@ class _Candidates:
             self._choose()
 
     def _choose(self) -> None:
-        """Keeps the highest."""
+        """Keeps the highest of those kept so far and those waiting."""
         import torch
 
         before, joined = self.products.shape[1], torch.cat([self.products, *self._waiting], dim=1)
@@ -254,8 +254,8 @@ class _Candidates:
         self._waiting.clear()
 
     def survivors(self, bounds: np.ndarray, floors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns which candidates can be among the k best [q, n] bool, and of which questions other passages can [q] bool,
-        where products are off by up to `bounds` [q] and scores below `floors` [q] do not count."""
+        """Returns which candidates may be among the k best [q, n] bool, and for which questions a dropped passage may
+        be [q] bool; products are off by up to `bounds` [q], and scores below `floors` [q] do not count."""
         if self._waiting:
             self._choose()
         products = self.products.cpu().numpy()
@@ -282,19 +282,19 @@ def _groups(questions: np.ndarray, hits: int) -> list[np.ndarray]:
 
 
 def product_bounds(queries: np.ndarray, longest_view: float) -> np.ndarray:
-    """Returns how far a product in float32 is from the score, at most, for views up to a norm [q] float64.
+    """Returns how far a float32 product may be from the score, for views of norm up to `longest_view` [q] float64.
 
-    A sum in any order is off by γ |q| |v| with γ = n u / (1 - n u), where n counts the width and two more, u is 2^-24.
+    A sum in any order is off by at most γ |q| |v| with γ = n u / (1 - n u), where n is the width plus 2, u is 2^-24.
     """
     terms = (queries.shape[1] + 2) * 2.0**-24
     norms = np.linalg.norm(queries.astype(np.float64), axis=1)
-    # 2^-124 is more than is lost where a processor takes numbers below the least normal one for 0.
+    # 2^-124 is more than is lost where a processor flushes subnormal numbers to 0.
     least = queries.shape[1] * 2.0**-124 * (1 + longest_view)
     return terms / (1 - terms) * (1 + 1e-6) * norms * longest_view + least
 
 
 def products(views: Tensor, questions: Tensor) -> Tensor:
-    """Returns the products [n, q] float32 of views [n, dim] float16 with questions [q, dim], where the questions are."""
+    """Returns products [n, q] float32 of views [n, dim] float16 and questions [q, dim], on the questions' device."""
     import torch
 
     if not questions.is_cpu:
@@ -311,9 +311,9 @@ def products(views: Tensor, questions: Tensor) -> Tensor:
 
 
 def maxima(products: Tensor, counts: np.ndarray, view_range: ViewRange) -> Tensor:
-    """Returns the highest product by a range of each passage's views [q, p]; -inf without one.
+    """Returns each passage's highest product over a range of its views [q, p]; -inf if it has none in the range.
 
-    `products` [n, q] are those of all views of passages, of which there are `counts` [p] each.
+    `products` [n, q] are those of all views of the passages, which have `counts` [p] views each.
     """
     import torch
 
@@ -347,7 +347,7 @@ def _largest(values: Tensor, count: int) -> Tensor:
 
 @contextlib.contextmanager
 def _full_precision() -> Iterator[None]:
-    """Keeps TF32 and bfloat16 out of products, which would be outside of their bound."""
+    """Keeps TF32 and bfloat16 out of products, whose errors would exceed their bound."""
     import torch
 
     chosen = torch.get_float32_matmul_precision()

@@ -1,8 +1,8 @@
 """faiss, loaded with BLAS kernels that suit this processor. Everything that uses faiss imports it from this module.
 
-The wheels of faiss carry OpenBLAS 0.3.15 of 2021, which takes kernels of 2005 on processors it does not know: SSE3 on
-Intel's Sapphire and Emerald Rapids and on AMD's Zen 5, with which an exact search takes three times as long. It reads
-its choice from `OPENBLAS_CORETYPE`, once, as it is loaded.
+The wheels of faiss carry OpenBLAS 0.3.15 of 2021, which falls back to kernels of 2005 on processors it does not know:
+SSE3 on Intel's Sapphire and Emerald Rapids and on AMD's Zen 5, where an exact search then takes three times as long.
+It reads `OPENBLAS_CORETYPE`, which names other kernels, once, as it is loaded.
 """
 
 import contextlib
@@ -17,8 +17,8 @@ import torch
 from multiview import environment
 
 KERNELS = {"AVX512": "SkylakeX", "AVX2": "Haswell"}
-"""OpenBLAS' kernels by the instructions of a processor, as torch names them; others are left to OpenBLAS. On a processor
-that it does know, OpenBLAS takes the same ones, or (on AMD's) kernels that give the same bytes as fast as these."""
+"""OpenBLAS' kernels by the instructions of a processor, as torch names them; others are left to OpenBLAS. On processors
+that it knows, OpenBLAS takes these too or, on AMD's, kernels that are as fast and give the same bytes."""
 
 
 _kernel = KERNELS.get(torch.backends.cpu.get_cpu_capability())

@@ -52,7 +52,7 @@ class IndexedPassage:
     view_count: int
     """Number of the passage's views that are searched."""
     kept: Sequence[bool]
-    """Which of the rows that the passage was encoded into the index has; those searched are the first of them."""
+    """Which of the rows that the passage was encoded into are in the index; the first `view_count` are searched."""
     layout: Layout
 
     @cached_property
@@ -62,7 +62,7 @@ class IndexedPassage:
 
     @cached_property
     def parts(self) -> list[Part]:
-        """What all views of the passage represent, in order, those that the index leaves out included."""
+        """What all views of the passage represent, in order, including those that the index leaves out."""
         return self.layout.parts(self.passage, self.queries)
 
     @cached_property
@@ -103,7 +103,7 @@ class IndexedPassages:
         self._index, self._layout, self._corpus = index, layout, corpus
 
     def read(self, rows: np.ndarray) -> Iterator[IndexedPassage]:
-        """The passages of `rows`, any shape, each once and in order, but for rows of -1.
+        """Yields the passages of `rows`, of any shape, each once and in ascending order; rows of -1 are skipped.
 
         Memory holds one row group of the corpus. Raises InputError where the corpus is not the index's.
         """

@@ -1,4 +1,4 @@
-"""The corpus of an index: passages of embeddings, and where an index is refreshed, passages of the old index too."""
+"""The corpus of an index: passages from embeddings and, where an index is refreshed, from the old index too."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -56,10 +56,9 @@ class OldIndex:
 
 
 class MergedCorpus:
-    """The passages of an index that is built, which come from embeddings or are kept from an old index.
+    """The passages of an index that is being built, from embeddings or kept from an old index.
 
-    Their views are read from where they are stored. One block of the embeddings is held, so that rows should be read in
-    rising order.
+    Their views are read from where they are stored. Memory holds one block of the embeddings, so read rows in order.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class MergedCorpus:
         merge_views: float | None = None,
     ) -> None:
         """`old_rows` [p] is the row of each passage in the index `old`, or -1 for the passages of `shards`, in order.
-        Without them, all are those of `shards`. With `merge_views`, the views of `shards` are those that
+        Without it, all passages are those of `shards`. With `merge_views`, the views of `shards` are those that
         `distinct_views` keeps; `old` must have been built with the same.
 
         Raises InputError where old and new views differ in width.
@@ -85,7 +84,7 @@ class MergedCorpus:
             )
         schema, tables = ROWS_SCHEMA, [shard.table for shard in shards]
         self._kept_rows: np.ndarray | None = None
-        """Row, among all those of the shards, of each that is kept; none where all are."""
+        """Row, among all views of the shards, of each view that is kept; None where all are."""
         if merge_views is not None:
             kept = [distinct_views(shard, merge_views) for shard in shards]
             schema, tables = schema.append(KEPT_FIELD), list(map(_kept_views, tables, kept))
@@ -203,11 +202,11 @@ class MergedCorpus:
 
 
 def distinct_views(shard: Embeddings, cosine: float) -> np.ndarray:
-    """Returns which views of a shard have no larger cosine than this with any earlier view of their passage that is kept
-    [rows] bool: the first view of each passage, and what says something else.
+    """Returns which views of a shard to keep [rows] bool: the first of each passage, and each whose cosine with every
+    earlier kept view of its passage is at most `cosine`.
 
-    It depends on the passage's views alone, whatever the shard: each product is summed by itself, in float64. Views are
-    not checked here, but as they are read into the index.
+    The result depends on the passage's views alone, whatever the shard: each product is summed by itself, in float64.
+    Damage is not detected here, but when the views are read into the index.
     """
     counts, firsts = numbers(shard.table["views"]).astype(np.int64), numbers(shard.table["offset"])
     position = np.arange(shard.rows) - np.repeat(firsts, counts)
@@ -229,7 +228,7 @@ def distinct_views(shard: Embeddings, cosine: float) -> np.ndarray:
 
 
 def _kept_views(table: pa.Table, keep: np.ndarray) -> pa.Table:
-    """The rows of embeddings as if they held the views of `keep` [rows] bool alone, with `KEPT_FIELD`."""
+    """The table of embeddings as if they held only the views in `keep` [rows] bool, with `KEPT_FIELD`."""
     bounds = np.append(numbers(table["offset"]), len(keep))
     kept = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.array(keep))
     views = pa.array(np.diff(np.append(0, np.cumsum(keep))[bounds]))

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from multiview.index.bm25 import Terms
 
 BM25_FOLDER, RERANKER_FOLDER = "bm25", "reranker"
-"""Folders of an index that ranks by BM25, and of one that reranks."""
+"""Folders in an index: of the terms, if it ranks by BM25, and of the cross-encoder, if it reranks."""
 
 CANDIDATES = 100
-"""Passages that each ranking gives to a fusion or a reranker; `search.rerank_depth` where that is more. No search gives
-more than there are in these, so that its first ones are the same for every k."""
+"""Passages that each ranking passes to a fusion or a reranker, or `search.rerank_depth` if that is more. Such a search
+returns no others, so a larger k does not change its first results."""
 
 FUSION_CONSTANT = 60
 """k of reciprocal rank fusion: Σ 1 / (k + rank)."""
@@ -43,7 +43,7 @@ class Ranked:
     view_scores: np.ndarray
     """[q, k] float32: the score of each passage's winning view."""
     parts: dict[str, TopPassages] = field(default_factory=dict)
-    """The rankings before the last one, by name: `dense`, `bm25`, `hybrid`. None where views alone rank."""
+    """The rankings before any reranking, by name: `dense`, `bm25`, `hybrid`. Empty where views alone rank."""
 
     def places(self, question: int, passage: int) -> dict[str, tuple[int, float]]:
         """Returns the rank of a passage, counted from 1, and its score in each of `parts` that found it, by name."""
@@ -77,12 +77,12 @@ class Ranker:
 
     @property
     def depth(self) -> int:
-        """The passages that each ranking gives to a fusion or a reranker."""
+        """Number of passages that each ranking passes to a fusion or a reranker."""
         return max(CANDIDATES, self._rerank_depth)
 
     @property
     def name(self) -> str:
-        """How passages are ranked, as `hybrid, reranked`; empty where views alone rank."""
+        """How passages are ranked, such as `hybrid, reranked`; empty where views alone rank."""
         names = [] if self.mode == "dense" else [self.mode]
         return ", ".join(names + ["reranked"] * bool(self._reranker))
 
@@ -94,8 +94,8 @@ class Ranker:
         report_done: Callable[[int], None] = lambda done: None,
         among: np.ndarray | None = None,
     ) -> Ranked:
-        """Returns the k best passages of each question, with `among` [p] bool of its passages. Raises ValueError for a k
-        below 1. `queries` [q, dim] are the questions' vectors (`ViewIndex.search`)."""
+        """Returns the k best passages of each question; with `among` [p] bool, only those in it. Raises ValueError for
+        a k below 1. `queries` [q, dim] are the questions' vectors (`ViewIndex.search`)."""
         if k < 1:
             raise ValueError(f"k must be 1 or more, not {k}")
         if not self.name:
@@ -140,7 +140,7 @@ class Ranker:
     def _pairs(
         self, questions: Sequence[str], passage_rows: np.ndarray
     ) -> Iterator[tuple[str, Passage, tuple[int, int]]]:
-        """Yields each question with each of its passages [q, n], and the place there; each passage is read once."""
+        """Yields each question with each of its passages and the place in `passage_rows` [q, n]; reads each once."""
         flat = np.flatnonzero(passage_rows >= 0)
         flat = flat[np.argsort(passage_rows.ravel()[flat], kind="stable")]
         rows = passage_rows.ravel()[flat]
@@ -178,9 +178,10 @@ def reranker_fingerprint(settings: Config) -> JsonObject:
 
 
 def write_search(folder: Path, settings: Config, terms: Callable[[], Terms]) -> JsonObject:
-    """Writes what `settings.search` needs into the `folder` of an index; returns what the index's header says of it.
+    """Writes what `settings.search` needs into the `folder` of an index; returns the header's entries about it.
 
-    `terms`, those of the passages, are asked for where BM25 ranks. Raises InputError for a reranker that is none.
+    `terms` gives the terms of the passages, and is called only where BM25 ranks. Raises InputError for a reranker that
+    is not a cross-encoder.
     """
     search = settings.search
     how: JsonObject = {}

@@ -89,6 +89,6 @@ def finite_questions(queries: np.ndarray, k: int) -> np.ndarray:
 
 
 def best_first(scores: np.ndarray, ties: np.ndarray) -> np.ndarray:
-    """Returns the order of the last axis by falling score; equal scores by rising `ties`, the `Ties` of the passages scored.
-    Both have the same shape."""
+    """Returns the order of the last axis by descending score, then by ascending `ties`, the passages' `Ties`. Both have
+    the same shape."""
     return np.lexsort((ties, -scores))

@@ -18,7 +18,7 @@ from multiview.data.arrays import rows_in
 from multiview.encoding.embeddings import VIEW_DTYPE, map_views
 from multiview.errors import InputError, counted
 
-# torch says so once: it only reads views, which may be mapped, and multiplies sparse matrices alone.
+# Harmless warnings of torch: views, which may be mapped, are only read, and sparse matrices only multiplied.
 warnings.filterwarnings(
     "ignore", "The given NumPy array is not writable|Sparse CSR tensor support is in beta"
 )
@@ -46,7 +46,7 @@ REBUILD = "delete this artifact's folder and run `index` again"
 def open_views(file: Path, header: JsonObject, streamed: StoredFile | None = None) -> Matrix:
     """Maps the views of an index with this header from a file, or reads them from a bucket where they are `streamed`.
 
-    Raises InputError where the file is missing or has another size, or lacks digests of its blocks in a bucket.
+    Raises InputError where the file is missing or has another size or, in a bucket, has no digests of its blocks.
     """
     shape = header["views"], header["dim"]
     if streamed is None:
@@ -59,14 +59,14 @@ def open_views(file: Path, header: JsonObject, streamed: StoredFile | None = Non
 def passages_of_views(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Row of the passage that each view belongs to [n] int64.
 
-    `offsets` [p] is the row of each passage's first view, rising.
+    `offsets` [p] is the row of each passage's first view, ascending.
     """
     # A passage without views shares its offset with the next one; "right" finds the one that has the view.
     return np.searchsorted(offsets, view_rows, side="right") - 1
 
 
 def score_rows(views: Matrix, rows: np.ndarray, queries: np.ndarray, questions: np.ndarray) -> np.ndarray:
-    """Returns the scores [m] float64 of the views of `rows` [m], which rise, with the queries of `questions` [m].
+    """Returns the scores [m] float64 of the views at `rows` [m], in ascending order, with the queries `questions` [m].
 
     `views` [v, dim] float16; `queries` [q, dim] float64. No pair may occur twice.
     """
@@ -124,14 +124,14 @@ def score_passages(
 
 
 def sampled_rows(total: int, count: int, seed: int) -> np.ndarray:
-    """`count` random rows of 0…total-1, in rising order; all rows where `total` is not larger."""
+    """`count` random rows of 0…total-1, in ascending order; all rows where `total` is not larger."""
     if total <= count:
         return np.arange(total)
     return np.sort(np.random.default_rng(seed).choice(total, count, replace=False, shuffle=False))
 
 
 def longest_view(views: Matrix, before: float = 0.0) -> float:
-    """Returns the largest norm of `views` [v, dim] float16 and of those `before`. Views are read once, block by block."""
+    """Returns the largest norm of `views` [v, dim] float16, or `before` if larger. Reads views once, block by block."""
     import torch
 
     for start in range(0, len(views), NORMS_AT_ONCE):
@@ -142,10 +142,10 @@ def longest_view(views: Matrix, before: float = 0.0) -> float:
 
 
 class StreamedViews:
-    """Views [rows, dim] float16 of a file in a store, read by slices or rows, as of an array.
+    """Views [rows, dim] float16 of a file in a store, read by slices or rows, like an array.
 
-    Reading is fast for slices that follow each other, and for rows that rise: a block is read, checked against its
-    digest and held, while another thread reads the next.
+    Reading is fast for successive slices and for ascending rows: a block is read, checked against its digest and held,
+    while another thread reads the next.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class StreamedViews:
         return views
 
     def _block(self, number: int, following: int | None) -> np.ndarray:
-        """Returns a block, and has the one that will be asked for next read meanwhile. What failed once is not tried again."""
+        """Returns a block, and has the `following` one read meanwhile. A failed read is not repeated while held."""
         with self._lock:
             for each in (number, following):
                 if each is not None and each < len(self._block_sha256):

@@ -46,7 +46,7 @@ SEARCH = "search"
 class ViewIndex:
     """An index over the views of a corpus, which is searched for passages.
 
-    A passage is its row here, counted from 0 in the corpus's order; `passage_id` gives its id.
+    Passages are named by their rows, counted from 0 in the corpus's order; `passage_id` gives a passage's id.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ViewIndex:
         kept: pa.Array | None = None,
     ) -> None:
         """`ids`, `offsets` and `view_counts` [p] are each passage's id, the row of its first view, and the number of
-        its views [v, dim] float16. An approximate index has a `faiss_index` over them besides. Exact searches
+        its views [v, dim] float16. An approximate index also has a `faiss_index` over them. Exact searches
         multiply on `device`. `kept` [p] are lists of bool where views were merged (`KEPT_FIELD`)."""
         self.views = views
         self.ids = ids
@@ -132,10 +132,10 @@ class ViewIndex:
             )
 
     def first_views(self, count: int | None, layout: Layout | type[Layout]) -> ViewIndex:
-        """Returns this index as if each passage had its first `count` views alone; itself without a count or passages.
+        """Returns this index as if each passage had only its first `count` views; itself without a count or passages.
 
-        Raises InputError where `layout` does not train its views so, for an approximate index or merged views, and for
-        more views than there are.
+        Raises InputError where the first views of `layout` do not stand for a passage, for an approximate index or
+        merged views, and for more views than there are.
         """
         if count is None or not len(self):
             return self
@@ -172,7 +172,7 @@ class ViewIndex:
     ) -> TopPassages:
         """The k best passages of each question; of those that the index proposes, if it is not `exact`.
 
-        `queries` [q, dim] have the score's scale. `among` [p] bool restricts the search to these passages; it is then
+        `queries` [q, dim] have the scale of scores. `among` [p] bool restricts the search to these passages; it is then
         exact, since an approximate index cannot propose from a subset. Results are at most as wide as the index. Raises
         InputError for queries of another width.
         """
@@ -198,7 +198,7 @@ class ViewIndex:
         among: np.ndarray | None = None,
     ) -> list[TopPassages]:
         """The k best passages by each of several `ranges` of their views, exactly and in one pass over all views; with
-        `among` [p] bool, the k best of its passages. Results are at most as wide as the index has passages."""
+        `among` [p] bool, only of passages in it. Results are at most as wide as the index has passages."""
         return self._search.top(queries, width(k, len(self)), ranges, among=among, report_done=report_done)
 
     def pair_scores(
@@ -241,7 +241,7 @@ class ViewIndex:
         return {row: tuple(record["queries"]) for row, record in self._queries.records(rows).items()}
 
     def kept_rows(self, row: int) -> list[bool]:
-        """Which of the rows that a passage was encoded into the index has, in their order: all but merged views."""
+        """Which of the rows that a passage was encoded into are in the index, in their order: all but merged views."""
         return [True] * int(self.stored_counts[row]) if self.kept is None else self.kept[row].as_py()
 
     def view_scores(self, query: np.ndarray, row: int) -> np.ndarray:
@@ -257,7 +257,7 @@ class ViewIndex:
 def streamed_files(index: Record) -> list[str]:
     """The files of an index that need no local copy: the views of an exact one, which are read in order.
 
-    An approximate index reads a few views of every question, anywhere.
+    An approximate index reads a few views per question, anywhere in the file.
     """
     return [] if any(file.path == INDEX_FILE for file in index.files) else [VIEWS_FILE]
 

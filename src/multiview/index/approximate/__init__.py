@@ -1,4 +1,4 @@
-"""Approximate indexes, which do not read every view: faiss finds candidates; their stored views are scored exactly."""
+"""Approximate indexes: faiss finds candidates without reading every view, and their stored views are scored exactly."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ FACTORY = {
 """faiss factory string of each kind. RaBitQ needs a random rotation (RR) before it."""
 
 FaissObject: TypeAlias = Any
-"""An index or a part of one by the attributes of its C++ class: faiss's stubs lack some and give others the wrong type."""
+"""A faiss index or a part of one; Any, because faiss's stubs lack some attributes and give others the wrong type."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Filling and editing a faiss index: views are added, removed or moved to other rows, with the quantizers as trained.
 
-The stored form of a view depends on that view alone. A product of matrices rounds differently for another number of
-rows, and some BLAS kernels also for a row at another offset. An index would then depend on how its views were sharded,
-and a refreshed index would differ from one that is built anew.
+Each view is transformed separately, so that its stored form depends on that view alone. One matrix product of many rows
+rounds differently with their number and, in some BLAS kernels, with a row's offset: an index would depend on how its
+views were sharded, and a refreshed index would differ from one that is built anew.
 """
 
 import numpy as np
@@ -112,7 +112,7 @@ class _Lists:
                 self._write(list_number, ids[order], codes[order])
 
     def _content(self, list_number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ids [n] int64 and codes [n, bytes] uint8 of an inverted list, as views of faiss's memory."""
+        """Ids [n] int64 and codes [n, bytes] uint8 of an inverted list, as arrays over faiss's own memory."""
         size, width = self._lists.list_size(list_number), self._ivf.code_size
         if not size:
             return np.empty(0, np.int64), np.empty((0, width), np.uint8)

@@ -1,4 +1,4 @@
-"""Kinds of approximate index: the sizes of their parts, and an index trained on a sample and filled in the order of views."""
+"""Kinds of approximate index: how their parts are sized, trained on a sample, and filled with views in order."""
 
 import math
 import re
@@ -25,7 +25,7 @@ SMALLEST_SAMPLE = 65_536
 """Views that train a product quantizer: 256 for each of its 256 centroids, the most that faiss's k-means uses."""
 FEWEST_PROBES = 8
 ANY_WIDTH = 5760
-"""A width that parts of most sizes divide, by which factory strings are read before a model's width is known."""
+"""A width that most sizes of parts divide, for checking factory strings before a model's width is known."""
 
 
 def factory_string(settings: Index, view_count: int, dim: int) -> str:
@@ -60,8 +60,8 @@ def make_index(settings: Index, factory: str, dim: int) -> FaissObject:
 
 
 def check_factory(settings: Index) -> None:
-    """Raises InputError for a factory string that faiss cannot read, whatever the number and the width of views, or with
-    ids of its own."""
+    """Raises InputError for a factory string that faiss cannot parse for any number and width of views, or that has ids
+    of its own."""
     if re.search(r"\bIDMap2?\b", settings.kind):
         raise InputError(f"index.kind={settings.kind}: leave IDMap out; the id of a view is always its row")
     factory = factory_string(settings, SMALLEST_SAMPLE, ANY_WIDTH)
@@ -121,7 +121,7 @@ def build(
 
 
 def description(index: FaissObject, settings: Index, factory: str, sampled: int) -> JsonObject:
-    """The header entries of a new approximate index: its kind, its search parameters, and where it was trained, no drift."""
+    """The header entries of a new approximate index: its kind, search parameters and, if it was trained, zero drift."""
     drift = {metric_names.DRIFT_ADDED: 0.0, metric_names.DRIFT_ERROR: None} if sampled else {}
     return {
         "exact": False,

@@ -53,8 +53,8 @@ class ApproximateSearch:
     def _proposals(self, queries: np.ndarray, k: int) -> Iterator[tuple[int, np.ndarray]]:
         """Yields each question and the k + `rerank` passages of the views that faiss finds, best first.
 
-        While these are too few, twice as many views are fetched and lists probed. So k passages are found wherever the corpus
-        has them, but for a graph, which does not lead to every view: short vectors have few neighbours by inner product.
+        While these are too few, twice as many views are fetched and lists probed: k passages are found if there are k.
+        A graph may miss some, as it does not lead to every view: short ones have few neighbours by inner product.
         """
         index, parameters = self.index, self.parameters
         needed, views = k + parameters.rerank, len(self.views)
