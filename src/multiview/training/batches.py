@@ -20,8 +20,8 @@ from multiview.training.example_order import Example
 GROUP_COST = {"cpu": 64, "cuda": 16384}
 """Tokens of padding that cost as much time as one more group of sequences, by type of device.
 
-Measured forward and backward: on a CPU 60 tokens (MiniLM). On an H200 a group takes 8 ms to launch, in which it trains on
-19,000 tokens (BERT-base: 16 ms, 10,000 tokens).
+Measured forward and backward: on a CPU 60 tokens (MiniLM). On an H200 a group takes 8 ms to launch, as long as training
+on 19,000 tokens takes (BERT-base: 16 ms, 10,000 tokens).
 """
 
 
@@ -58,7 +58,7 @@ class TrainingBatch(TypedDict):
 
 @dataclass(frozen=True)
 class Collator:
-    """Lays out the questions and passages of a step; a passage is read together with its question where the layout does that."""
+    """Lays out the questions and passages of a step, each passage with its question where the layout reads queries."""
 
     layout: Layout
     pad_id: int
@@ -75,14 +75,14 @@ class Collator:
         return self._batch(examples, examples)
 
     def share(self, examples: Sequence[Example], rank: int, processes: int) -> TrainingBatch:
-        """The share of a step's `examples` that process `rank` encodes; its masks of negatives cover all passages of the step."""
+        """The share of a step's `examples` that process `rank` encodes; `excluded` and `teacher` cover the step."""
         parts = shares(len(examples), processes)
         batch = self._batch(examples[parts[rank]], examples)
         batch["order"] = torch.tensor(passage_order([examples[part] for part in parts]))
         return batch
 
     def _batch(self, examples: Sequence[Example], step: Sequence[Example]) -> TrainingBatch:
-        """The batch of those `examples` of a step that are encoded here."""
+        """The batch of `examples`, those of the examples of a `step` that this process encodes."""
         ids = passage_ids(examples)
         queries = [example.question.question for example in examples]
         for example in examples:
@@ -116,7 +116,7 @@ class Collator:
         if self.settings.positive == "max":
             return [False] * len(views)
         question, passage = example.question, self.passages[example.positive]
-        # Offsets refer to the first positive; another positive replaces it where the corpus lacks it.
+        # Offsets refer to the question's first positive, and this may be another.
         starts = question.answer_starts if example.positive == question.positive_ids[0] else None
         spans = [view.span for view in views]
         matching_views, _ = answer_views(spans, passage.text, question.answers, starts, self.matching)
@@ -148,7 +148,7 @@ def locate_views(
 ) -> tuple[list[list[int]], list[list[View]]]:
     """Locates the views of each passage among the pooled vectors: (rows of the views, views), per passage.
 
-    Every sequence has `views_per_sequence` vectors there, also where it has fewer views.
+    Every sequence has `views_per_sequence` vectors there, even if it has fewer views.
     """
     index: list[list[int]] = []
     views: list[list[View]] = []
@@ -166,10 +166,10 @@ def locate_views(
 def excluded_passages(
     examples: Sequence[Example], ids: Sequence[str], group: int | None, equal: Mapping[str, str]
 ) -> Tensor:
-    """Returns which passages are not negatives of each question, apart from its positive [B, P] bool.
+    """Returns which passages, apart from its positive, are not negatives of each question [B, P] bool.
 
-    These have the text of any positive of the question (ours; `equal_texts`), or belong to questions of another group of
-    `group` consecutive questions.
+    These have the same text as a positive of the question (ours; `equal_texts`), or belong to a question of another
+    group; each group is `group` consecutive questions.
     """
     questions = torch.arange(len(examples))
     owners = torch.cat(

@@ -33,7 +33,7 @@ class ValidationSet:
 
     questions: Sequence[Question]
     gold: Mapping[str, Sequence[str]]
-    """Question to its positives in the corpus, all of which are in the pool."""
+    """Each question's positives in the corpus, by its id; all of them are in the pool."""
     pool: Sequence[str]
     """Ids of passages, in string order."""
 
@@ -44,13 +44,13 @@ class TrainingData:
 
     stream: Stream
     passages: Mapping[str, Passage]
-    """All that the stream may draw and the pool of the validation, by id."""
+    """All passages that the stream may draw, and the pool of the validation, by id."""
     held_out: ValidationSet | None = None
     """The questions of the validation, if there is one."""
     matching: Mode = "string"
     """How answers are found in passages."""
     equal: Mapping[str, str] = field(default_factory=dict)
-    """Ids of passages whose texts are equal, by which a question's positive is no negative under another id (`equal_texts`)."""
+    """Ids of passages with equal texts (`equal_texts`): a question's positive is no negative under another id."""
     with_question: bool = True
     """Whether passages are read together with their question where the layout does that."""
 
@@ -58,9 +58,9 @@ class TrainingData:
 def training_data(context: StepContext, folder: Path) -> TrainingData:
     """Returns the questions to train on and those to validate on, with their passages, which are written into `folder`.
 
-    No question's positive is a gold passage of a held-out question, whether under another id of the same text or found by
-    mining; it may be a hard negative. A question without a positive in the corpus is dropped and counted. Raises InputError
-    where none is left.
+    A gold passage of a held-out question is no positive here, not even under another id with the same text or as found
+    by mining; it may be a hard negative. Questions left without a positive in the corpus are dropped and counted.
+    Raises InputError where no question is left.
     """
     settings, negatives = context.settings.train, context.optional_input("negatives")
     source, corpus = context.input("questions").path, context.input("passages").path
@@ -114,7 +114,7 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
 
 
 def warm_up_data(context: StepContext, folder: Path) -> TrainingData:
-    """Returns data in which an epoch has a query of each passage with some; the passages are written into `folder`."""
+    """Returns data with one query per epoch for each passage that has queries; passages are written into `folder`."""
     settings = context.settings.train
     corpus = context.input("passages").path
     rows = with_queries(read_passages(corpus), context.input("queries").path)
@@ -142,7 +142,7 @@ def _held_out(
     equal: Mapping[str, str],
     context: StepContext,
 ) -> tuple[list[Question], ValidationSet | None]:
-    """The questions to train on, with those that have no positive in the corpus, and the ones held out of them."""
+    """The questions to train on, including those without a positive in the corpus, and the ones held out."""
     if settings.validate_steps is None:
         return questions, None
     gold = _gold(questions, corpus)
@@ -179,9 +179,9 @@ def _gold(questions: Sequence[Question], corpus: Path) -> dict[str, list[str]]:
 
 
 def with_found_positives(questions: Iterable[Question], found: Mapping[str, list[str]]) -> list[Question]:
-    """Returns the questions with the positives that mining `found` added after their own, so that none becomes a negative.
+    """Returns the questions with the positives that mining `found` appended to their own, so that none is a negative.
 
-    The offsets of answers refer to the first positive of the question itself; a question without one loses them.
+    Answers' offsets refer to the first of a question's own positives; a question without any loses them.
     """
     extended = []
     for question in questions:
@@ -196,7 +196,7 @@ def with_found_positives(questions: Iterable[Question], found: Mapping[str, list
 def _pool(
     negatives: LocalArtifact | None, questions: list[Question], equal: Mapping[str, str] | None = None
 ) -> Pool:
-    """The hard negatives of `questions`, without their positives and what is `equal` to one, which files may contain."""
+    """The hard negatives of `questions`, without their positives and passages `equal` to one, which a file may hold."""
     of = {question.qid: question.positive_ids for question in questions}
     return read_negatives(negatives.path, of, equal) if negatives else {}
 
@@ -209,10 +209,10 @@ def hold_out(
 ) -> tuple[list[Question], list[Question]]:
     """Returns the questions to train on and up to `number` questions to validate on, with no gold passage in common.
 
-    `gold` are each question's positives in the corpus, at least one, equal texts by one id. Passages are drawn by `seed`,
-    and all questions whose first positive is drawn are held out, until they are `number` or a fifth of all. Other questions
-    with a gold passage of these are in neither list: training would show it. Raises InputError where one of the lists is
-    empty.
+    `gold` are each question's positives in the corpus, at least one, with one id for equal texts. Passages are drawn by
+    `seed`, and the questions whose first positive is drawn are held out, up to `number` or a fifth of all. Other
+    questions that share a gold passage with these are in neither list, since training would reveal it. Raises
+    InputError where one of the lists is empty.
     """
     of_passage: defaultdict[str, list[Question]] = defaultdict(list)
     for question in sorted(questions, key=lambda question: question.qid):
@@ -239,8 +239,8 @@ def pool_of(
 ) -> list[str]:
     """Returns the ids of the passages that held-out `questions` are ranked against, in string order.
 
-    They are `train.validation_passages`, where the corpus has that many: all gold passages, which may be more; hard
-    negatives in up to half of the other places, every question's best-ranked first; then passages drawn by `train.seed`.
+    There are `train.validation_passages`, if the corpus has that many: all gold passages, even if these are more; in up
+    to half of the other places hard negatives, every question's best-ranked first; then passages drawn by `train.seed`.
     """
     pool = dict.fromkeys(id_ for question in questions for id_ in gold[question.qid])
     size = settings.validation_passages
@@ -255,5 +255,5 @@ def pool_of(
 
 
 def _rank(seed: int, id_: str) -> str:
-    # Another rank than that of `questions.limited` and of the order of training.
+    # Prefixed, so that the order differs from those of `question_selection.limited` and of training.
     return seeded_hash(seed, f"validation:{id_}")

@@ -69,7 +69,7 @@ class Stream(ABC):
         return [self[item] for item in range(first, first + self.batch_size)]
 
     def _order(self, epoch: int) -> np.ndarray:
-        """The order of an epoch. Two are kept: a batch never spans more, and loaders read a little ahead."""
+        """The order of an epoch. The last two are kept, because loaders read a little ahead."""
         orders = self._orders
         if epoch not in orders:
             orders = self._orders = dict([*orders.items()][-1:]) | {epoch: self._permutation(epoch)}
@@ -85,9 +85,9 @@ class Stream(ABC):
 class QuestionStream(Stream):
     """Questions with their positives and hard negatives, drawn by seed, epoch and question.
 
-    A question's sources of hard negatives take turns, in an order drawn anew for each round of turns, and a passage of
-    the source is drawn without replacement. So a question with 5 mined negatives and 50 of BM25 meets mined ones half of
-    the time, as in tevatron's recipe. With fewer than `train.negatives` it is trained on with all that it has.
+    A question's sources of hard negatives take turns, in an order drawn anew for each round of turns, and each draws a
+    passage without replacement. So a question with 5 mined negatives and 50 of BM25 meets mined ones half of the time,
+    as in tevatron's recipe. One with fewer than `train.negatives` is trained on with all that it has.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class QuestionStream(Stream):
         return tuple(negatives)
 
     def _turn(self, qid: str, turn: int, sources: int) -> list[int]:
-        """The sources from the one whose turn it is: each comes first once per `sources` turns, in an order drawn for them."""
+        """The sources, starting with the one whose turn it is, in the order drawn for this round of `sources` turns."""
         turns, place = divmod(turn, sources)
         order = random.Random(f"{self.settings.seed}:{turns}:{qid}:sources").sample(range(sources), sources)
         return order[place:] + order[:place]

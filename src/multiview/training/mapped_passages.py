@@ -1,4 +1,4 @@
-"""Passages that a training reads, in a file that is mapped into memory."""
+"""The passages that a training reads, in a file mapped into memory."""
 
 # pyarrow.compute fills itself with functions when imported, which pyright cannot see.
 # pyright: reportAttributeAccessIssue=false

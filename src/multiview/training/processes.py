@@ -75,7 +75,7 @@ def processes_here(settings: Train) -> int:
 
 
 def _launcher(processes: int, nodes: int) -> LaunchConfig:
-    """torchrun's settings, with which a process that fails ends all others."""
+    """torchrun's settings, under which a process that fails ends all others."""
     if nodes > 1:
         # torchrun's settings from its environment variables; `-` stands for the script, which it does not run here.
         config, _, _ = config_from_args(parse_args(["--nproc-per-node", str(processes), "-"]))
@@ -95,7 +95,7 @@ def _launcher(processes: int, nodes: int) -> LaunchConfig:
 
 
 def _launch(config: LaunchConfig, *job: object) -> None:
-    """Starts the processes, which do `_work(*job)`, and waits for them. A SIGTERM ends them first, then this process, as it would without them."""
+    """Runs `_work(*job)` in the processes and waits for them. A SIGTERM ends them, and then this process as usual."""
     previous = signal.getsignal(signal.SIGTERM)
     try:
         elastic_launch(config, _work)(*job)
@@ -142,7 +142,7 @@ def _end_with_starter() -> None:
 
 
 def _failure(error: ChildFailedError, reports: Path) -> Exception:
-    """The error that made the others fail: bad input, else an ending by a signal, else the first failure."""
+    """The error that made the others fail: bad input, else a process ended by a signal, else the first failure."""
     files = sorted(reports.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
     failures = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     for report in failures:
@@ -185,7 +185,7 @@ class RemoteEvents(Events):
 
 @dataclass(frozen=True)
 class RemoteCheckpoints:
-    """The checkpoints of the starting process: it found the latest, and calls as of `RemoteEvents` publish others."""
+    """The checkpoints of the starting process, whose latest is `found`; calls as in `RemoteEvents` publish more."""
 
     line: Connection
     found: Path | None
@@ -199,7 +199,7 @@ class RemoteCheckpoints:
 
 @contextlib.contextmanager
 def answering(receivers: Mapping[str, object]) -> Iterator[tuple[Connection, list[BaseException]]]:
-    """A connection on which one process may call the methods of `receivers`, and the errors that they raised so far."""
+    """A connection over which one process may call methods of `receivers`, and the errors that they raised so far."""
     starter_end, caller_end = Pipe()
     raised: list[BaseException] = []
     thread = threading.Thread(
@@ -234,5 +234,5 @@ def _answer(line: Connection, receivers: Mapping[str, object], raised: list[Base
         except BaseException as error:
             raised.append(error)
             problem = one_line(error)
-        with contextlib.suppress(OSError):  # the caller is gone
+        with contextlib.suppress(OSError):  # the caller may be gone
             line.send(problem)

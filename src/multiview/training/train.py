@@ -43,7 +43,7 @@ def warm_up(context: StepContext) -> None:
 
 
 def fit_on_processes(prepare: Callable[[StepContext, Path], TrainingData], context: StepContext) -> None:
-    """Runs `fit` in each process of the training on the data that `prepare` returns once, with files in a scratch folder."""
+    """Calls `prepare` once, with a scratch folder for files, and runs `fit` on its data in each training process."""
     # Both raise before the data are read.
     processes_here(context.settings.train)
     check_peft(context.settings.train)
@@ -58,7 +58,7 @@ def fit_on_processes(prepare: Callable[[StepContext, Path], TrainingData], conte
 def fit(data: TrainingData, context: StepContext) -> None:
     """Trains the model `start` on `data` and saves it as the output `model`; runs in each process of the training.
 
-    With questions that are held out, the model that is saved is the best of those validated.
+    With held-out questions, the saved model is the best of those validated.
     """
     settings, stream, held_out = context.settings.train, data.stream, data.held_out
     start = context.input("start").path

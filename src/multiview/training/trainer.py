@@ -85,7 +85,7 @@ class BiEncoderTrainer(Trainer):
         """Returns the loss of one `TrainingBatch`, `inputs`, at this step's temperature."""
         batch: TrainingBatch = inputs
         questions, vectors = model(batch["questions"], batch["passages"])
-        # Scored outside autocast: `encode` gives float32, and half precision cannot distinguish views.
+        # Scored outside autocast: the vectors are float32, and half precision cannot distinguish views.
         with torch.autocast(questions.device.type, enabled=False):
             questions, rows, batch = whole_batch(questions, vectors, batch)
             scores = (questions.float() @ rows.float().T)[:, batch["view_index"]]
@@ -127,7 +127,7 @@ class BiEncoderTrainer(Trainer):
     def training_step(self, model: torch.nn.Module, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
         """Forward and backward pass of one `TrainingBatch` of arrays, `inputs`.
 
-        Of several processes each seeds every step: dropout differs between them, and a resumed run repeats it.
+        With several processes, each seeds every step: dropout differs between them, and a resumed run repeats it.
         """
         if self.args.world_size > 1:
             name = f"{self.state.global_step}:{self.args.process_index}"
@@ -198,7 +198,7 @@ class ReportingCallback(TrainerCallback):
             # The trained model is about to be written; nothing will resume from this step.
             control.should_save = False
             control.should_log = True
-        # A resumed training then reports the means of the very same steps.
+        # Logged at each checkpoint, so that a resumed training reports means over the very same steps.
         control.should_log |= control.should_save
 
     def on_log(
@@ -217,8 +217,8 @@ class ReportingCallback(TrainerCallback):
 
 
 class ProcessArguments(TrainingArguments):
-    """Arguments of a process that drives one GPU: transformers' DataParallel over several would tear the in-batch negatives
-    apart, and enlarge the batch that is set."""
+    """Arguments of a process that drives one GPU: transformers' DataParallel over several would split up the in-batch
+    negatives and make the batch larger than the one that is set."""
 
     @property
     def n_gpu(self) -> int:
@@ -227,7 +227,7 @@ class ProcessArguments(TrainingArguments):
 
 
 def shared_arguments(settings: Train | GeneratorTraining, folder: Path, **own: Any) -> ProcessArguments:
-    """Returns arguments for our settings; `own` are those of one training alone."""
+    """Returns arguments for our settings; `own` are those of one kind of training alone."""
     has_gpu = torch.cuda.is_available()
     return ProcessArguments(
         output_dir=str(folder),
@@ -285,8 +285,8 @@ def check_processes(processes: int, questions: int) -> None:
 
 
 def warmup_steps(settings: Train, steps: int, events: Events) -> int:
-    """Number of steps of linear warm-up: `train.warmup_steps`, or `train.warmup_ratio` of all `steps` where it is not set or,
-    with a warning, more than half of them."""
+    """Number of steps of linear warm-up: `train.warmup_steps`, or `train.warmup_ratio` of all `steps` where that is not
+    set or, with a warning, where it is more than half of them."""
     by_ratio = round(settings.warmup_ratio * steps)
     if settings.warmup_steps is None:
         return by_ratio

@@ -26,9 +26,9 @@ from multiview.training.batches import locate_views
 from multiview.training.data import ValidationSet
 
 SEQUENCES_PER_BATCH = 32
-"""Sequences per batch; of similar length, as they are sorted."""
+"""Sequences per batch, which are of similar length."""
 ITEMS_AT_ONCE = 256
-"""Questions that are ranked at once, and passages whose views are compared at once."""
+"""Questions that are ranked at once."""
 BEST_MODEL_FOLDER = "best"
 STATE_FILE = "validation.json"
 """The best model so far and the state of the validation, in a checkpoint."""
@@ -37,8 +37,8 @@ STATE_FILE = "validation.json"
 class Validation:
     """Ranks held-out questions with a model while it trains; neither its weights nor any random state change.
 
-    Passages are read alone and without their padding views, in the arithmetic of training. All sequences are laid out
-    once, so two validations of equal weights give equal figures on one machine.
+    Passages are read without queries and without their padding views, in the precision of training. All sequences are
+    laid out once, so two validations of equal weights give equal figures on one machine.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class Validation:
         self._gold = [[row_of[id_] for id_ in held_out.gold[q.qid]] for q in held_out.questions]
 
     def figures(self) -> dict[str, float]:
-        """Returns recall of gold passages at 1, MRR@10, the mean rank of the first gold passage (DPR) and, of several views,
-        the share of questions whose best gold passage scores by each, and the mean cosine between those of a passage."""
+        """Returns recall of gold passages at 1, MRR@10, the mean rank of the first gold passage (DPR) and, for several
+        views, the share of questions whose best gold passage each view wins, and the mean cosine within a passage."""
         with self._as_in_inference():
             questions = self._encode(self.model.encode_questions, self._questions)
             vectors = self._encode(self.model.encode_passages, self._passages)
@@ -92,7 +92,7 @@ class Validation:
             scores = np.maximum.reduceat(of_views, self._starts, axis=1)
             for position, (views_of, of) in enumerate(zip(of_views, scores, strict=True), start):
                 gold = max(self._gold[position], key=lambda passage: (of[passage], -passage))
-                # Of passages that tie the one with the smaller id comes first, as in a search; NaN never finds its gold one.
+                # Of passages that tie, the smaller id comes first, as in a search; NaN counts against the gold one.
                 better = (~(of <= of[gold])).sum() + (of[:gold] == of[gold]).sum()
                 first[position] = 1 + better
                 in_gold = slice(self._starts[gold], self._starts[gold] + self._counts[gold])
@@ -113,7 +113,7 @@ class Validation:
 
     @contextmanager
     def _as_in_inference(self) -> Iterator[None]:
-        """Without dropout and gradients; what is random afterwards is as if nothing had been encoded."""
+        """Without dropout and gradients; random states are restored, as if nothing had been encoded."""
         half, training = HALF.get(self._settings.precision), self.model.training
         devices = [self._device] if self._device.type == "cuda" else []
         self.model.eval()
@@ -153,8 +153,8 @@ class ValidationState:
 class ValidationCallback(TrainerCallback):
     """Validates every `train.validate_steps` steps and after the last, keeps the best model, and stops by `train.patience`.
 
-    The best model has the highest MRR@10, of equal ones the earliest; that before the first step is measured, but never
-    the best. Every checkpoint has it. The first process validates; the others wait for its decision.
+    The best model has the highest MRR@10, the earliest of equals; that before the first step is measured, but is never
+    the best. Every checkpoint holds the best so far. The first process validates; the others wait for its decision.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class ValidationCallback(TrainerCallback):
             validation.model.save(self._folder)
 
     def _exhausted(self) -> bool:
-        """Whether patience has come to an end, as the first process knows."""
+        """Whether patience has come to an end, which the first process decides."""
         patience = self._settings.patience
         exhausted = patience is not None and self._state.without_better >= patience
         if not distributed.is_initialized():
