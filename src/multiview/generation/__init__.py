@@ -1,1 +1,1 @@
-"""Generated queries: the models that write them, their training and their evaluation."""
+"""Generated queries and training questions: the models that write them, their training and their prompt."""

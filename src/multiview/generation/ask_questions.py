@@ -1,7 +1,8 @@
-"""Questions that a language model asks about snippets, at an endpoint that speaks OpenAI's chat API.
+"""Questions about snippets that a language model asks, through an endpoint that speaks OpenAI's chat API.
 
-Every answer is kept in the store by a digest of its request, so that none is paid for twice: a run that was killed, or
-has another share, seed or number of shards, asks for what is missing. Drafts depend on the kept answers alone.
+Every answer is kept in the store by a digest of its request, so that none is paid for twice: a run after one that was
+killed, or with another share, seed or number of shards, asks only for what is missing. Drafts depend on the kept
+answers alone.
 """
 
 import asyncio
@@ -33,13 +34,13 @@ except ImportError as error:
 TIMEOUT_SECONDS, RETRIES = 120.0, 12
 """Seconds that an answer may take, and how often the client tries again, after waits of up to 8 seconds."""
 BRACES = 20
-"""Beginnings of objects in an answer that are tried, from its end."""
+"""Opening braces in an answer, counted from its end, that are tried as the beginning of an object."""
 LONGEST = 2000
-"""Code points of a question."""
+"""Most code points of a question."""
 ROUNDS = 32
-"""Requests per slot of `concurrency` after which answers are written: the most that a killed process loses."""
+"""Snippets per slot of `concurrency` after which answers are written: the most whose answers a killed process loses."""
 LEFT_OUT = ((), ("response_format",), ("response_format", "temperature", "seed"))
-"""What requests are sent without, one after the other, where the endpoint calls them bad."""
+"""Fields that requests leave out: each next tuple is tried once the endpoint rejects a request as bad."""
 
 
 def _digest(text: str) -> str:
@@ -62,7 +63,7 @@ class Answers:
         self._new.append(json.dumps([request, text, tokens]))
 
     def exchange(self) -> None:
-        """Writes what is new as a file named by its digest, and reads what others wrote. Raises InputError."""
+        """Writes new answers as a file named by its digest, and reads others'. Raises InputError for a damaged file."""
         if self._new:
             data = "\n".join(self._new)
             self._files.add(file := f"{self._folder}/{_digest(data)}.jsonl")
@@ -94,7 +95,7 @@ def value_in(answer: str | None, name: str) -> object:
 
 
 async def _refuse_broken(response: Any) -> None:
-    """Makes what is no chat completion, or half of one, an error of the server, after which the client tries again."""
+    """Turns a response that is not a whole chat completion into a server error, after which the client tries again."""
     await response.aread()
     try:
         _ = response.is_success and response.json()["choices"][0]["message"]["content"]
@@ -116,7 +117,7 @@ class Questioner:
             base_url=settings.base_url,
             timeout=TIMEOUT_SECONDS,
             max_retries=RETRIES,
-            # No snippet goes where another server sends it.
+            # A redirect must not send snippets to another server.
             http_client=DefaultAsyncHttpxClient(
                 event_hooks={"response": [_refuse_broken]}, follow_redirects=False
             ),
@@ -125,7 +126,7 @@ class Questioner:
         self._failure: InputError | None = None
 
     async def questions(self, snippets: Sequence[QuestionSnippet]) -> list[str]:
-        """Returns the question about each snippet, empty where none is usable. An error comes after the answers that are under way."""
+        """Returns the question about each snippet, empty if unusable. Raises errors once all requests have ended."""
         self._locks = defaultdict[str, asyncio.Lock](asyncio.Lock)
         tasks = [asyncio.ensure_future(self._question(snippet)) for snippet in snippets]
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -134,7 +135,7 @@ class Questioner:
     async def _question(self, snippet: QuestionSnippet) -> str:
         texts = {"snippet": snippet.text, "title": snippet.passage.title, "passage": snippet.passage.text}
         found = await self._ask(self._prompt.question, texts | {"question": ""}, "question", "string")
-        # JSON may hold halves of characters, which no file can.
+        # JSON may hold lone surrogates, which no file can.
         question = " ".join(found.encode(errors="replace").decode().split()) if isinstance(found, str) else ""
         if not 0 < len(question) <= LONGEST or "\0" in question:
             self.left_out["unusable_answers"] += 1
@@ -193,7 +194,7 @@ class Questioner:
             where = f"make_questions.llm: {self._settings.model} at {self._settings.base_url}"
             self._failure = InputError(f"{where}: {said}")
             raise self._failure from error
-        # A token has some three bytes, where the endpoint does not count them.
+        # Where the endpoint does not count tokens, one is taken as three characters of the request.
         tokens = getattr(completion.usage, "total_tokens", None)
         if type(tokens) is not int or tokens < 1:
             tokens = len(canonical_json(request)) // 3
@@ -204,8 +205,7 @@ class Questioner:
 def ask_questions(context: StepContext) -> None:
     """Step: drafts questions for one shard of `passages` with a language model, one per snippet, into `drafts`.
 
-    Snippets without a usable question are left out and counted. What was answered is in the store, however the step
-    ends.
+    Snippets without a usable question are left out and counted. Answers are in the store even if the step fails.
     """
     settings = context.settings.make_questions.llm
     questioner, size = Questioner(settings, context.store), settings.concurrency * ROUNDS

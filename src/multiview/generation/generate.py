@@ -28,17 +28,17 @@ from multiview.steps.context import StepContext
 TOP_K, TOP_P = 25, 0.95
 """Top-k, then nucleus (top-p) sampling of each token, as in the authors' code."""
 BUCKET = 64
-"""Inputs are padded to multiples of this many tokens."""
+"""Inputs are padded to a multiple of this many tokens."""
 
 
 class QueryGenerator:
     """A loaded generator on its device.
 
-    All batches of one padded length are filled up to one shape, on which the last bits of logits depend.
+    All batches of one padded length are filled up to the same shape, because the last bits of logits depend on it.
     """
 
     def __init__(self, folder: Path, settings: Generation, on: str = "auto") -> None:
-        """`on` is `encode.device`."""
+        """`on` is the value of `encode.device`."""
         self.settings = settings
         self.device = device(on, "encode.device")
         model, self.tokenizer = load(folder)
@@ -148,7 +148,7 @@ def uniforms(seed: int, passage: str, queries: int, length: int) -> np.ndarray:
 def candidates(scores: Tensor, top_k: int, top_p: float) -> tuple[Tensor, Tensor]:
     """Returns the distribution that a token is drawn from: probabilities float64 [R, k] and tokens int64 [R, k], sorted by token.
 
-    `scores` [R, V] are logits. Of the k most probable tokens the fewest are kept whose share of them reaches `top_p`.
+    `scores` [R, V] are logits. Of the k most probable tokens, the fewest are kept whose share together reaches `top_p`.
     """
     values, tokens = scores.topk(min(top_k, scores.shape[1]))
     probabilities = values.double().softmax(-1)
@@ -169,7 +169,7 @@ def invert(probabilities: Tensor, tokens: Tensor, uniform: Tensor) -> Tensor:
 
 
 class SeededSampler(LogitsProcessor):
-    """Makes greedy decoding sample: each row's logits keep the token alone that is drawn by `uniforms` [row, token]."""
+    """Makes greedy decoding sample: in each row, only the token that `uniforms` [row, position] draws can be chosen."""
 
     def __init__(self, uniforms: Tensor, top_k: int, top_p: float) -> None:
         self._uniforms, self._top_k, self._top_p = uniforms, top_k, top_p

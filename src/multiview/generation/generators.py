@@ -66,7 +66,7 @@ def load(folder: Path, name: str | None = None) -> tuple[LoadedModel, PreTrained
     base = name or str(folder)
     model = load_model(AutoModelForSeq2SeqLM, folder, GENERATOR, base, torch.float32)
     tokenizer = load_tokenizer(str(folder), base, GENERATOR, model)
-    saved = model.generation_config.to_dict()  # the special tokens are kept, and nothing about the search
+    saved = model.generation_config.to_dict()  # special tokens are kept, and no settings of decoding
     tokens = {name: value for name, value in saved.items() if name.endswith("_token_id")}
     model.generation_config = GenerationConfig(**tokens)
     return model, tokenizer
@@ -89,8 +89,8 @@ def input_text(passage: Passage, settings: Generation) -> str:
 
 
 def input_length(model: PreTrainedModel, settings: Generation) -> int:
-    """Returns the longest input in tokens: `INPUT_LENGTH`, or the model's positions (T5's are relative) if those are fewer.
-    Raises InputError if the queries are longer than these."""
+    """Returns the longest input in tokens: `INPUT_LENGTH`, or the model's positions if those are fewer (T5's are
+    relative). Raises InputError if queries may have more tokens than positions."""
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None:
         return INPUT_LENGTH

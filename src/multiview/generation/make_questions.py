@@ -1,7 +1,7 @@
-"""Training questions for a team that has no labelled ones: drafts by which BM25 finds their passage again.
+"""Training questions for a team that has no labelled ones: drafts with which BM25 finds their passage again.
 
-Drafts are made from single snippets of passages: crops of the snippet's words, or questions about it of a generator or a
-language model.
+Drafts are made from single snippets of passages: crops of the snippet's words, or questions about it from a generator
+or a language model.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,7 +50,7 @@ class QuestionSnippet:
 
     @property
     def name(self) -> str:
-        """The passage's id with the offset, which is unique."""
+        """The passage's id and the offset, which together are unique."""
         return f"{self.passage.id}:{self.start}"
 
     def question(self, text: str) -> Question:
@@ -67,8 +67,8 @@ def draw_snippets(
 ) -> list[QuestionSnippet]:
     """Returns the snippets of a passage that questions are made from, in text order; none where the passage is not drawn.
 
-    A passage is cut by CAMVR's Algorithm 1, title included. A snippet is drawn by the seed, its passage's id and its
-    offset, stripped and without the title, from those of at least `least_words` words.
+    A passage, title included, is cut by CAMVR's Algorithm 1. Its snippets of at least `least_words` words, stripped and
+    without the title, are drawn by the seed, the passage's id and their offsets.
     """
     if settings.share < 1 and _fraction(settings.seed, f"passage {passage.id}") >= settings.share:
         return []
@@ -162,10 +162,10 @@ def _fraction(seed: int, name: str) -> float:
 def make_questions(context: StepContext) -> None:
     """Step: makes `train_questions` and `dev_questions` from the `drafts` of all shards of `passages`.
 
-    The questions about a share of the passages are held out as dev questions, as they were drafted. The others are
-    kept if BM25 finds their passage with them among the first `make_questions.found_within`, and so do the views of the
-    input `index`, of `model`, where a step declares it. The settings of `questions` hold as for labelled ones. Drafts
-    are in memory. Raises InputError where nothing is left to train on.
+    The questions about a share of the passages are held out as dev questions, as they were drafted. The others are kept
+    if BM25 finds their passage among the first `make_questions.found_within`, and if the views of the input `index`, of
+    `model`, do too where a step declares it. The settings of `questions` apply as for labelled ones. All drafts are
+    held in memory. Raises InputError where nothing is left to train on.
     """
     asked, made = context.settings.questions, context.settings.make_questions
     drafted = [q for part in context.list_input("drafts") for q in iterate_questions(part.path)]
@@ -201,7 +201,7 @@ def make_questions(context: StepContext) -> None:
 
 
 def _different(questions: Sequence[Question], language: str) -> list[Question]:
-    """Returns, of questions whose words are the same apart from inflection, order and stop words, the first by id."""
+    """Returns only the first by id of questions whose words are the same but for inflection, order and stop words."""
     texts, cutter = [q.question for q in questions], tokenizer(language)
     terms = cutter.streaming_tokenize(texts, update_vocab=True, allow_empty=False)
     asked = {q.qid: frozenset(each) or q.question for q, each in zip(questions, terms, strict=True)}
@@ -210,7 +210,7 @@ def _different(questions: Sequence[Question], language: str) -> list[Question]:
 
 
 def _by_views(context: StepContext, k: int) -> Callable[[Sequence[Question]], np.ndarray]:
-    """Returns which questions [q] the input `index` finds the passage of among the first k; all, without that input."""
+    """Returns a function that tells whose passage [q] the input `index` finds among the first k; all, without it."""
     if context.optional_input("index") is None:
         return lambda questions: np.ones(len(questions), bool)
     from multiview.encoding.encode import Encoder
@@ -227,8 +227,8 @@ def _by_views(context: StepContext, k: int) -> Callable[[Sequence[Question]], np
 
 
 def _round_trip(context: StepContext, questions: Sequence[Question]) -> tuple[list[Question], int]:
-    """Returns at most `questions.limit` of the questions with which their passage is found, as `limited` would draw them
-    from all of these, and the number of questions that were searched for until there were enough."""
+    """Returns the questions that find their passage, or those of them that `limited` would draw by `questions.limit`,
+    and the number of questions that were searched until there were enough."""
     asked, k = context.settings.questions, context.settings.make_questions.found_within
     if k is None:
         return limited(questions, asked.limit, asked.seed), 0

@@ -1,4 +1,4 @@
-"""The prompt by which a language model is asked for questions: a file that users replace."""
+"""The prompt that asks a language model for questions: a file that users may replace."""
 
 from pathlib import Path
 from string import Template
@@ -32,13 +32,13 @@ class Prompt(Section):
     question: Message
     """Asks for `{"question": "…"}`."""
     judge: Message | None = None
-    """Asks for `{"score": 5}`; none: nobody judges."""
+    """Asks for `{"score": 5}`; none: questions are not judged."""
     least: Annotated[int, Field(ge=1, le=5)] = 4
     """Lowest score of a question that is kept."""
 
 
 def read_prompt(file: str | None) -> Prompt:
-    """Returns the prompt in a file; for None, this package's. Raises InputError."""
+    """Returns the prompt in a file; for None, this package's. Raises InputError if the file holds no prompt."""
     where = f"make_questions.llm.prompt={file}"
     with open_stream(file or str(Path(__file__).with_name("prompt.yaml"))) as stream:
         content: Any = read_value(stream.read().decode(), where)

@@ -42,7 +42,7 @@ def train_generator(context: StepContext) -> None:
             per_device_train_batch_size=settings.batch_size,
             num_train_epochs=settings.epochs,
         )
-        if settings.max_steps:  # by which the library would replace the epochs
+        if settings.max_steps:  # which the library would take in place of the epochs
             steps = settings.epochs * math.ceil(len(pairs) / arguments.train_batch_size)
             arguments.max_steps = min(math.ceil(steps), settings.max_steps)
         trainer = Trainer(
