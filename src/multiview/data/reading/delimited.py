@@ -113,12 +113,17 @@ def parse_list(cell: object, place: str) -> object:
 
 
 def _literal(text: str) -> object:
-    """Returns the value that Python or NumPy wrote. Raises ValueError if Python would join adjacent strings in it."""
+    """Returns the value that Python or NumPy wrote.
+
+    Raises ValueError if Python would join adjacent strings in it, or cut a value in two, as 007 or 1.2.3.
+    """
     if not ADJACENT.search(text):
         with contextlib.suppress(*UNPARSED):
             return ast.literal_eval(text)
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     tokens = [token for token in tokens if token.type in (tokenize.OP, tokenize.NAME, *VALUES)]
+    if any(one.end == two.start and {one.type, two.type} <= {*VALUES} for one, two in pairwise(tokens)):
+        raise ValueError(text)
     if all(token.type in VALUES for token in tokens[1:-1]):
         return [ast.literal_eval(token.string) for token in tokens[1:-1]]
     if any(one.type == two.type == tokenize.STRING for one, two in pairwise(tokens)):
