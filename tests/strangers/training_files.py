@@ -60,6 +60,11 @@ SQUAD = [
 ]
 SQUAD_ASKED = [("Who?", ("Mirja Toll",), (FOUNDED,)), ("Who built it?", ("Ola Brandt",), (BUILT,))]
 FLAG = training(question="query", positives="pos", negatives="neg")
+OURS = [
+    {"qid": "q1", "question": "Who founded Orlen?", "answers": ["Mirja Toll"], "positive_ids": ["t0"]},
+    {"qid": "q2", "question": "Who built it?", "answers": ["Ola Brandt"], "positive_ids": ["t1"]},
+]
+OURS_ASKED = [("Who founded Orlen?", ("Mirja Toll",), ("t0",)), ("Who built it?", ("Ola Brandt",), ("t1",))]
 
 TRAINING = {
     "DPR without ids": Case({"train.json": json.dumps(DPR)}, questions=DPR_ASKED),
@@ -126,5 +131,28 @@ TRAINING = {
         questions=[("who founded orlen", ("Toll",), ())],
     ),
     "a list of plain objects": Case({"p.json": json.dumps(TOWNS)}, passages=["t0", "t1"]),
+    **{
+        f"our own columns beside {more}{', mapped' * bool(mapped)} in {kind}": Case(
+            {
+                "p.jsonl": LINES,
+                f"q.{kind}": write(
+                    [{mapped.get(k, k): v for k, v in row.items()} | {more: ["t1"]} for row in OURS]
+                ),
+            },
+            questions=OURS_ASKED,
+            settings=[f"questions.columns={{{name}: {own}}}" for name, own in mapped.items()],
+        )
+        for kind, write in (("jsonl", lambda rows: lines(*rows)), ("parquet", parquet_of))
+        for more in ("context", "hard_negative_ctxs")
+        for mapped in ({}, {"positive_ids": "gold"}, {"qid": "id", "positive_ids": "gold"})
+        if more == "context" or not mapped
+    },
+    "other objects with the names of SQuAD's": Case(
+        {
+            "p.jsonl": LINES,
+            "q.jsonl": lines({"id": "1", "question": "Who?", "answers": ["Toll"], "context": "x"}),
+        },
+        ("is not SQuAD's", "questions.format=jsonl"),
+    ),
 }
 TRAINING = {name: replace(case, passages=case.passages or 2) for name, case in TRAINING.items()}

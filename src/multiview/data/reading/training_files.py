@@ -30,6 +30,7 @@ NEGATIVES = re.compile(r"hard_negative_ctxs|negative_passages|neg|(hard_)?negati
 CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
 PASSAGE_ID = ("passage_id", "psg_id", "docid", "doc_id", "id", "_id")
 """Names in training files; the first one present counts, except that all that match `NEGATIVES` do."""
+SQUAD = {"context", "question", "answers"}
 ANSWERED = ({"question", "answer"}, {"question", "answers"})
 """Names in files of questions that have only answers."""
 
@@ -37,9 +38,17 @@ ANSWERED = ({"question", "answer"}, {"question", "answers"})
 def shape_of(names: Collection[str], mapped: Collection[str] = ()) -> str:
     """Returns the format of rows with these column names, if it is one that this module reads; else an empty string.
 
-    Columns that are `mapped` to ours are not taken for a training file's passages.
+    Columns that are `mapped` to ours are not taken for a training file's passages, nor are rows with ids and
+    `positive_ids`, which name passages of another file.
     """
-    if {"context", "question", "answers"} <= set(names):
+    mapped_here = set(mapped) & set(names)
+    if (
+        "positive_ids" in names
+        and (mapped_here or _named(names, ("qid", "_id")))
+        and not _named(names, POSITIVES)
+    ):
+        return ""
+    if set(names) >= SQUAD and not mapped_here - SQUAD - {"id", "title"}:
         return "squad"
     if _named(names, CONTEXTS):
         return "dpr"
@@ -106,7 +115,8 @@ def _squad_question(file: str, passage: str, entry: JsonObject) -> Row:
         }
     except (KeyError, TypeError, ValueError):
         raise InputError(
-            f"{file}: question {str(entry)[:80]!r} is not SQuAD's (id, question, answers with text and answer_start)"
+            f"{file}: question {str(entry)[:80]!r} is not SQuAD's (id, question, answers with text and answer_start); for "
+            "other objects set questions.format=jsonl"
         ) from None
 
 
