@@ -147,6 +147,22 @@ TRAINING = {
         for mapped in ({}, {"positive_ids": "gold"}, {"qid": "id", "positive_ids": "gold"})
         if more == "context" or not mapped
     },
+    **{
+        f"sentence-transformers' mined pairs with {name} in {kind}": Case(
+            {f"train.{kind}": write([{"query": "Who?", "positive": text, name: value} for text in passages])},
+            (f"train.{kind} row 1: judged pairs ({name})", "output_format='n-tuple'"),
+        )
+        for name, passages, value in (
+            ("label", (FOUNDED, BUILT), 0),
+            ("score", (FOUNDED, BUILT), 0.5),
+            ("labels", [[FOUNDED, BUILT]], [1, 0]),
+            ("scores", [[FOUNDED, BUILT]], [0.9, 0.1]),
+        )
+        for kind, write in (("jsonl", lambda rows: lines(*rows)), ("parquet", parquet_of))
+    },
+    "FlagEmbedding beside a label": Case(
+        {"train.jsonl": lines(*(row | {"label": 1} for row in FLAG))}, questions=ASKED
+    ),
     "other objects with the names of SQuAD's": Case(
         {
             "p.jsonl": LINES,

@@ -30,6 +30,8 @@ NEGATIVES = re.compile(r"hard_negative_ctxs|negative_passages|neg|(hard_)?negati
 CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
 PASSAGE_ID = ("passage_id", "psg_id", "docid", "doc_id", "id", "_id")
 """Names in training files; the first one present counts, except that all that match `NEGATIVES` do."""
+JUDGED = ("label", "labels", "score", "scores")
+"""Names beside which sentence-transformers has negatives among the positives, where it mines pairs."""
 SQUAD = {"context", "question", "answers"}
 ANSWERED = ({"question", "answer"}, {"question", "answers"})
 """Names in files of questions that have only answers."""
@@ -134,8 +136,14 @@ def training_entries(file: str) -> Iterator[Entry]:
                 f"{place}: no training question (question, answers, positive_ctxs; query_id, query, positive_passages; query, "
                 "pos, neg); for other objects set questions.format=jsonl"
             )
+        hard = [*filter(NEGATIVES.fullmatch, entry)]
+        judged = _named([name for name, value in entry.items() if value is not None], JUDGED)
+        if judged and positive in ("pos", "positive") and not hard:
+            raise InputError(
+                f"{place}: judged pairs ({judged}), so that {positive} may hold negatives too; write positives and negatives "
+                f"apart, as mine_hard_negatives(output_format='n-tuple') does, or leave {judged} out if all are positives"
+            )
         positives, others = (_passages(entry, name, place) for name in (positive, "negative_ctxs"))
-        hard = filter(NEGATIVES.fullmatch, entry)
         negatives = [passage for name in hard for passage in _passages(entry, name, place)]
         question = {
             "qid": entry.get("query_id", f"{_stem(file)}-{number}"),
