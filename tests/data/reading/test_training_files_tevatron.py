@@ -21,6 +21,16 @@ def test_questions_name_their_positives_and_negatives(tmp_path, name):
     ]
 
 
+@pytest.mark.parametrize("name", ["query_id", "qid", "question_id", "_id"])
+@pytest.mark.parametrize("asked", [("query", "positive_passages"), ("question", "positive_ctxs")])
+def test_a_question_has_the_id_that_its_row_gives(tmp_path, name, asked):
+    query, positives = asked
+    row = {name: 7, query: "who?", "answers": ["x"], positives: [{"docid": "a", "text": "x"}]}
+    unnamed = row | {name: "8"} if name == "query_id" else row | {name: None}
+    found = questions(put(tmp_path / "train.jsonl", f"{json.dumps(row)}\n{json.dumps(unnamed)}\n"))
+    assert [question.qid for question in found] == ["7", "8" if name == "query_id" else "train-2"]
+
+
 def test_a_file_brings_the_passages_that_it_names(tmp_path):
     rows = passages(tevatron(tmp_path))
     assert [row["id"] for row in rows] == ["0", "2", "1", "2", "1", "1", "3", "0"]

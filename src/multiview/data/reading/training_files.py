@@ -28,6 +28,7 @@ QUESTION = ("question", "query", "anchor")
 POSITIVES = ("positive_ctxs", "positive_passages", "pos", "positive")
 NEGATIVES = re.compile(r"hard_negative_ctxs|negative_passages|neg|(hard_)?negatives?(_?\d+)?")
 CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
+QUESTION_ID = ("query_id", "qid", "question_id", "_id")
 PASSAGE_ID = ("passage_id", "psg_id", "docid", "doc_id", "id", "_id")
 """Names in training files; the first one present counts, except that all that match `NEGATIVES` do."""
 JUDGED = ("label", "labels", "score", "scores")
@@ -145,8 +146,11 @@ def training_entries(file: str) -> Iterator[Entry]:
             )
         positives, others = (_passages(entry, name, place) for name in (positive, "negative_ctxs"))
         negatives = [passage for name in hard for passage in _passages(entry, name, place)]
+        # Where positives are texts, a question may have a row for each, in which its id under other names repeats.
+        id_names = QUESTION_ID[:1] if positive in ("pos", "positive") else QUESTION_ID
+        own_id = _named([name for name in entry if name == "query_id" or entry[name] is not None], id_names)
         question = {
-            "qid": entry.get("query_id", f"{_stem(file)}-{number}"),
+            "qid": entry[own_id] if own_id else f"{_stem(file)}-{number}",
             "question": entry[asked],
             "positive_ids": [passage["id"] for passage in positives],
             "negative_ids": [passage["id"] for passage in negatives],
