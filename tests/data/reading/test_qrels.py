@@ -35,6 +35,16 @@ def test_a_beir_folder_is_its_passages_or_the_judged_questions_of_a_split(tmp_pa
             packed.rename(tmp_path / "scifact" / name)
 
 
+@pytest.mark.parametrize("suffix", COMPRESSIONS)
+def test_judgements_that_are_named_find_compressed_neighbours(tmp_path, suffix):
+    folder = beir(tmp_path / "scifact", "train", "test")
+    for name in ("corpus.jsonl", "queries.jsonl"):
+        (folder / name).rename(folder / f"{name}{suffix}")  # how a file is compressed is told by its bytes
+    named = [f"{folder}/qrels/test.tsv"]
+    assert expand_sources(named, "corpus") == [f"{folder}/corpus.jsonl{suffix}"]
+    assert [q.qid for q in questions(*expand_sources(named, "dev"))] == ["1"]
+
+
 def test_a_beir_folder_without_the_judgements_of_a_use_says_which_there_are(tmp_path):
     folder = str(beir(tmp_path / "covid", "test"))
     with pytest.raises(InputError, match=r"no judgements of train \(only of test\).*questions\.source"):
