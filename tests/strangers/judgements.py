@@ -134,6 +134,29 @@ JUDGEMENTS = {
         },
         questions=JUDGED,
     ),
+    "a folder of mteb with a file per split": Case(
+        {
+            "corpus/dev-00000-of-00001.parquet": parquet_of([{"_id": "t0", "title": "", "text": "Of dev."}]),
+            "corpus/test-00000-of-00002.parquet": parquet_of(HF_CORPUS[:1]),
+            "corpus/test-00001-of-00002.parquet": parquet_of(HF_CORPUS[1:]),
+            "queries/train-00000-of-00001.parquet": parquet_of([{"_id": "q1", "text": "Of train?"}]),
+            "queries/test-00000-of-00001.parquet": parquet_of(HF_QUERIES),
+            "qrels/test-00000-of-00001.parquet": parquet_of(HF_QRELS),
+        },
+        passages=["t0", "t1"],
+        questions=JUDGED,
+        remarks=("files and folders that are not read", "dev-00000-of-00001.parquet"),
+    ),
+    "a folder of mteb with parts that are no splits": Case(
+        {
+            "corpus/test.parquet": parquet_of(HF_CORPUS[:1]),
+            "corpus/more.parquet": parquet_of(HF_CORPUS[1:]),
+            "queries/test.parquet": parquet_of(HF_QUERIES[:1]),
+            "queries/more.parquet": parquet_of(HF_QUERIES[1:]),
+            "qrels/test.parquet": parquet_of(HF_QRELS),
+        },
+        passages=2,
+    ),
     "a BEIR folder whose judgements are not there": Case(
         {"corpus.jsonl": lines(*HF_CORPUS), "queries.jsonl": lines(*HF_QUERIES)},
         passages=["t0", "t1"],

@@ -7,7 +7,7 @@ negative. Triples of texts (`triples.train.*.tsv`) are refused: nothing says whi
 import csv
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
 from multiview.data.questions import LARGEST_GRADE
@@ -176,7 +176,7 @@ def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
     queries = {plain_name(name): name for name in names if plain_name(name).startswith("queries.")}
     if not (corpus or queries):
         corpus, others = ([n for n in names if folder_of(n) == folder] for folder in FOLDERS[:2])
-        queries = {plain_name(name): name for name in others}
+        corpus, queries = _of_splits(corpus, qrels), {plain_name(name): name for name in others}
     if not queries or not (corpus or qrels):
         return None
     if use == "corpus":
@@ -192,7 +192,15 @@ def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
         )
     candidates = (f"queries.{split}.tsv", "queries.jsonl", "queries.tsv")
     query_files = [queries[name] for name in candidates if name in queries][:1]
-    return [*(query_files or queries.values()), *qrels[split]]
+    return [*(query_files or _of_splits(queries.values(), {split})), *qrels[split]]
+
+
+def _of_splits(files: Collection[str], splits: Collection[str]) -> list[str]:
+    """Returns the files of the splits where each is named by a split, as in `test-00000-of-00002.parquet`; else all."""
+    named = {name: re.sub(r"(-\d+-of-\d+)?\.\w+$", "", plain_name(name)) for name in files}
+    if not {*named.values()} <= {*splits, *SPLITS["train"], *SPLITS["dev"]}:
+        return [*files]
+    return [name for name in files if named[name] in splits] or [*files]
 
 
 def names_beside(file: str, use: Use) -> list[str]:

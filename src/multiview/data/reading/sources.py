@@ -193,8 +193,12 @@ def unread_files(source: str, files: Collection[str]) -> list[str]:
     if is_web(source) or fs.isfile(path):
         return []
     known = {name for file in files for name in file.split("/")[-2:]}
-    names = map(base_name, _listed(fs, path) if fs.isdir(path) else sorted(map(str, fs.glob(path))))
-    return [name for name in names if not MARKER.fullmatch(name) and name not in known]
+    found = _listed(fs, path) if fs.isdir(path) else sorted(map(str, fs.glob(path)))
+    passages = [
+        name for name in found if base_name(name) == FOLDERS[0] and FOLDERS[0] in known and fs.isdir(name)
+    ]
+    found += [name for folder in passages for name in _listed(fs, folder)]  # of other splits
+    return [name for name in map(base_name, found) if not MARKER.fullmatch(name) and name not in known]
 
 
 def _listed(fs: AbstractFileSystem, folder: str) -> list[str]:
