@@ -180,11 +180,13 @@ def test_uuids_and_bytes_are_ids(tmp_path):
     assert found.questions["train"][0].positive_ids == (str(ID),)
 
 
-def test_decimals_are_ids_without_their_places(tmp_path):
-    """BigQuery, Oracle and Snowflake have decimals alone, with nine or ten places."""
+@pytest.mark.parametrize("lists", [False, True])
+def test_decimals_are_ids_without_their_places(tmp_path, lists):
+    """BigQuery, Oracle and Snowflake have decimals alone, with nine or ten places; DuckDB also lists of them."""
 
-    def decimals(*numbers: int, places: int) -> pa.Array:
-        return pa.array(map(Decimal, numbers), pa.decimal128(38, places))
+    def decimals(*numbers: int, places: int, lists: bool = False) -> pa.Array:
+        kind, values = pa.decimal128(38, places), list(map(Decimal, numbers))
+        return pa.array([[each] for each in values], pa.list_(kind)) if lists else pa.array(values, kind)
 
     ids = (10, 2**80)
     files = {
@@ -192,8 +194,8 @@ def test_decimals_are_ids_without_their_places(tmp_path):
         "q.parquet": table(
             qid=decimals(1, 2, places=0),
             question=["Who?", "Where?"],
-            positive_ids=decimals(*ids, places=10),
-            relevance=decimals(3, 1, places=4),
+            positive_ids=decimals(*ids, places=10, lists=lists),
+            relevance=decimals(3, 1, places=4, lists=lists),
         ),
     }
     put(tmp_path, files)

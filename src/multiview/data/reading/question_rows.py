@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from math import inf
 from typing import Any, cast
 
@@ -99,7 +100,7 @@ def _whole(value: Any) -> Any:
     """Returns an int for digits, as in CSV, or 30.0, as tools without nullable integers write it; else the value."""
     if isinstance(value, str):
         return int(value) if DIGITS.fullmatch(value) else value
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return int(value) if isinstance(value, float | Decimal) and value % 1 == 0 else value
 
 
 def _strings(row: Row, name: str) -> tuple[str, ...]:
@@ -112,7 +113,7 @@ def _strings(row: Row, name: str) -> tuple[str, ...]:
             raise InputError(f"{name} hold {HALF}")
     else:
         values = [None if is_nan(item) else item for item in values]
-        are_texts = set(map(type, values)) <= {str, int, float, type(None)}
+        are_texts = set(map(type, values)) <= {str, int, float, Decimal, type(None)}
         if not are_texts or inf in values or -inf in values:
             raise InputError(f"{name} are texts, not {value!r:.80}")
         present = [item for item in values if item is not None]

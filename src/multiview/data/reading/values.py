@@ -5,6 +5,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from functools import partial
 
 import pyarrow as pa
@@ -127,7 +128,7 @@ def number_text(value: object) -> str:
     >>> number_text(1.0), number_text(1.5), number_text(123456789012.0), number_text(1 << 70)
     ('1', '1.5', '123456789012', '1180591620717411303424')
     """
-    return str(number_texts(pa.array([value]))[0]) if isinstance(value, float) else str(value)
+    return str(number_texts(pa.array([value]))[0]) if isinstance(value, float | Decimal) else str(value)
 
 
 def number_texts(column: pa.Array | pa.ChunkedArray) -> pa.Array:
