@@ -1,13 +1,16 @@
 """Parquet files: texts and bytes that Arrow holds as views in further columns, and damaged footers."""
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from multiview.config import Corpus
+from multiview.data.questions import Question
 from multiview.data.reading.parquet import parquet_tables
 from multiview.errors import InputError
 from tests.fixtures.forked import run_forked
+from tests.fixtures.format_files import jsonl, parquet, questions
 from tests.fixtures.split_run import Done, settings
 
 TEXTS = pa.array(["a", None, "a text of more than twelve bytes"])
@@ -122,3 +125,30 @@ def test_no_byte_of_a_damaged_footer_ends_the_process(tmp_path):
     pq.write_table(table, file := tmp_path / "p.parquet")
     ended = run_forked(CHANGES, str(file))
     assert ended.status == 0 and int(ended.out) > 100, ended.errors
+
+
+ROUNDING = [
+    (name, kind, first)
+    for name in ("qid", "positive_ids", "query-id", "corpus-id")
+    for kind, first in ((pa.float16(), 1 << 11), (pa.float32(), 1 << 24))
+] + [("positive_ids", pa.list_(pa.float32()), 1 << 24)]
+
+
+@pytest.mark.parametrize(("name", "kind", "first"), ROUNDING, ids=str)
+def test_ids_that_a_type_of_few_bits_may_have_rounded_are_refused(tmp_path, name, kind, first):
+    """As those of passages are: 2**24 + 1 would name a neighbour."""
+
+    def asked(id_: int) -> list[Question]:
+        ids = pa.array([[id_]] if pa.types.is_list(kind) else np.array([id_], kind.to_pandas_dtype()), kind)
+        queries = [{"qid": "1", "question": "who?"}, {"qid": str(first - 1), "question": "where?"}]
+        if "-" in name:
+            judged = {"query-id": ["1"], "corpus-id": ["2"], "score": [1], name: ids}
+            qrels = parquet(tmp_path / "qrels.parquet", **judged)
+            return questions(jsonl(tmp_path / "q.jsonl", *queries), qrels)
+        row = {"qid": ["1"], "question": ["who?"], "positive_ids": ["2"], name: ids}
+        return questions(parquet(tmp_path / "q.parquet", **row))
+
+    (question,) = asked(first - 1)
+    assert str(first - 1) in (question.qid, *question.positive_ids)
+    with pytest.raises(InputError, match=f"column '{name}' holds {first}.0, a fraction .*; write it as text"):
+        asked(first)

@@ -1,8 +1,9 @@
 """Parquet files: their tables, with types that every later step can filter and show."""
 
 import contextlib
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import IO, Any
 from uuid import UUID
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 
 from multiview.data.reading.files import base_name, open_seekable
 from multiview.data.reading.tables import BATCH, Row
-from multiview.data.reading.values import number_texts
+from multiview.data.reading.values import inexact, number_texts
 from multiview.errors import InputError
 
 BUFFER = 1 << 20
@@ -60,6 +61,20 @@ def parquet_names(file: str) -> list[str]:
     """Returns the names of the columns of a Parquet file."""
     with open_seekable(file) as stream:
         return pq.read_schema(stream).names
+
+
+def refuse_rounded(file: str, ids: Collection[str]) -> None:
+    """Raises InputError where a column of ids, or of lists of them, holds numbers that its type may have rounded."""
+    with open_seekable(file) as stream:
+        kinds = {each.name: getattr(each.type, "value_type", each.type) for each in pq.read_schema(stream)}
+    exact = {pa.float16(): 11, pa.float32(): 24}
+    rounded = {name: exact[kind] for name, kind in kinds.items() if name in ids and kind in exact}
+    for table in parquet_tables(file) if rounded else ():
+        for name, bits in rounded.items():
+            for value in table.column(name).to_pylist():
+                for number in value if isinstance(value, list) else [value]:
+                    if number is not None and 1 << bits <= abs(number) < math.inf:
+                        raise inexact(number, f"{base_name(file)}: column {name!r}", bits)
 
 
 def parquet_rows(file: str) -> Iterator[Row]:

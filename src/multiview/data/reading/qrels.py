@@ -13,6 +13,7 @@ from typing import Literal
 from multiview.data.questions import LARGEST_GRADE
 from multiview.data.reading.files import COMPRESSIONS, base_name, head, is_parquet, lines, plain_name
 from multiview.data.reading.json_rows import rows_of
+from multiview.data.reading.parquet import refuse_rounded
 from multiview.data.reading.tables import Row
 from multiview.data.reading.values import NUL, check_ids, id_text, is_nan
 from multiview.errors import InputError, Report
@@ -118,6 +119,8 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
         for number, row in enumerate(rows_of(file), 1):
             values = list(row.values())
             found = [values[place] for place in judged_columns(list(row))]
+            if number == 1 and is_parquet(beginning):
+                refuse_rounded(file, [list(row)[place] for place in judged_columns(list(row))[:2]])
             if not found or any(
                 isinstance(each, bool | list | dict | None) or is_nan(each) for each in found[:2]
             ):

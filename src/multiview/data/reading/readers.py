@@ -27,6 +27,7 @@ from multiview.data.reading.columns import (
 )
 from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import FORMATS, detect
+from multiview.data.reading.parquet import refuse_rounded
 from multiview.data.reading.qrels import FORMS, Use, judgements, read_triples
 from multiview.data.reading.question_rows import checked_question
 from multiview.data.reading.tables import OBJECT_AT, Row, with_nested_columns
@@ -247,6 +248,8 @@ def _question_rows(
             matched = match_columns(mapped, QUESTION_COLUMNS, row)
             location = f"{base_name(file)} row {number}" if form == "jsonl" else base_name(file)
             require(("qid", "question"), matched, mapped, row, location, "questions.columns")
+            if form == "parquet" and not first:
+                refuse_rounded(file, [matched[name] for name in matched if name.endswith(("qid", "_ids"))])
             first = first or matched
             taken = list({**first, **matched}.items())
             if found is not None and names_columns:
