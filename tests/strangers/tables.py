@@ -144,6 +144,12 @@ TABLES = {
     "semicolons and commas": Case(
         {"p.csv": "\ufeffid;title;text\n1;Orlen;A lake, large\n"}, ("line 2", "separated by ';'?")
     ),
+    **{
+        f"a line for Excel alone, {line!r} in {name}": Case(
+            {name: f"{line}\r\nid{mark}text\r\n1{mark}A lake.\r\n"}, (f"{name}: remove the line sep=",)
+        )
+        for name, line, mark in (("p.csv", "sep=;", ";"), ("p.csv", "sep=,", ","), ("p.tsv", "sep=\t", "\t"))
+    },
     "titles under another name": Case(
         {"p.csv": "id,Title,text\n1,Orlen,A lake.\n"},
         passages=["1"],

@@ -149,6 +149,10 @@ def detect(
             return shape_of(parquet_names(file), known_columns) or "parquet"
         return form
     first = re.split("[\r\n]", beginning, maxsplit=1)[0]
+    if by_suffix in DELIMITERS and re.fullmatch('"?sep=.?"?', first, re.IGNORECASE):
+        raise InputError(
+            f"{file}: remove the line {first}, which only Excel reads; cells of a .csv are separated by commas, of a .tsv by tabs"
+        )
     if by_suffix in DELIMITERS and OBJECT.match(beginning):
         by_suffix = "jsonl"  # whatever it is called
     if by_suffix == "tsv" and is_triples(file, first):
