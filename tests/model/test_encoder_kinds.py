@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -173,4 +174,29 @@ def test_flash_attention_is_refused(tmp_path: Path, key: str) -> None:
         ),
         staged_base(str(base)),
     ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("config", "is_refused"),
+    [
+        ({"auto_map": {"AutoModel": "modeling_qwen.Qwen2Model"}}, True),
+        ({"auto_map": {"AutoModel": "modeling_qwen.Qwen2Model"}, "is_causal": True}, True),
+        ({"auto_map": {"AutoModel": "modeling_qwen.Qwen2Model"}, "is_causal": False}, False),
+        ({"auto_map": {"AutoModel": "modeling.NomicBertModel"}, "model_type": "nomic_bert"}, False),
+        ({"auto_map": {"AutoConfig": "configuration.Config", "AutoModelForCausalLM": "modeling.LM"}}, False),
+    ],
+)
+@pytest.mark.parametrize(
+    "type_", ["qwen2", "qwen3", "llama", "mistral", "gemma2", "gemma3_text", "bert", "roberta", "xlm-roberta"]
+)
+def test_a_plain_type_with_code_of_its_own_is_refused(
+    tmp_path: Path, config: dict[str, Any], is_refused: bool, type_: str
+) -> None:
+    """It was loaded without the code that makes it read both ways, without a word."""
+    base = random_base(tmp_path, "modernbert")
+    content = json.loads((base / "config.json").read_text()) | {"model_type": type_, **config}
+    (base / "config.json").write_text(json.dumps(content))
+    refused = pytest.raises(InputError, match=f"Qwen2Model, in auto_map.* a plain {type_}; .* is_causal")
+    with refused if is_refused else nullcontext(), staged_base(str(base)):
         pass

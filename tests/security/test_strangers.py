@@ -158,8 +158,9 @@ def test_code_of_a_model_s_folder_is_not_run(tmp_path):
             with suppress(Exception):
                 BiEncoder.create(model_settings(base)).save(folder)
         for file in [*folder.rglob("config.json"), *folder.rglob("tokenizer_config.json")]:
+            plain = {"is_causal": False}  # else it is refused before it is loaded
             auto_map = classes if file.name == "config.json" else {"AutoTokenizer": classes["AutoTokenizer"]}
-            file.write_text(json.dumps(json.loads(file.read_text()) | {"auto_map": auto_map}))
+            file.write_text(json.dumps(json.loads(file.read_text()) | plain | {"auto_map": auto_map}))
             (file.parent / "evil.py").write_text(f"import os\nos.mkdir({str(mark)!r})\n")
             seen += 1
         for load in (

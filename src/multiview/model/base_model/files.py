@@ -21,6 +21,8 @@ NEEDED = {
     **dict.fromkeys((TEACHER, RERANKER), "a model trained as a cross-encoder"),
 }
 """What a setting that names a base model needs, in error lines."""
+_PLAIN = re.compile(r"qwen[23]|llama|mistral|gemma[23]?(_text)?|(xlm-)?roberta|bert")
+"""Types whose weights transformers loads as its own type where a folder's code makes another model of them."""
 _POINTER = b"version https://git-lfs"
 _WRAPPER = re.compile(
     r"(?:(?:module|_orig_mod|_fsdp_wrapped_module|base_model\.model|question_encoder|ctx_encoder|auto_model|bert_model|\d+)\.)+"
@@ -75,6 +77,17 @@ def _check_config(base: str, file: IO[bytes], setting: str) -> None:
         raise InputError(
             f"{base}: its {CONFIG_FILE} asks for flash attention, which would take MVR's viewer tokens for texts of their own; "
             "remove attn_implementation from it"
+        )
+    code, kind = (
+        config.get("auto_map"),
+        "AutoModel" if setting == BASE else "AutoModelForSequenceClassification",
+    )
+    plain = _PLAIN.fullmatch(str(config.get("model_type")))
+    if plain and config.get("is_causal") is not False and isinstance(code, dict) and kind in code:
+        raise InputError(
+            f"{base}: its {CONFIG_FILE} names code of its own ({code[kind]}, in auto_map), and no code of a base is run: it "
+            f"would be a plain {plain[0]}; give another base, or set is_causal to false there if its code does no more "
+            "than to read both ways, or remove auto_map if it does nothing that transformers' own does not"
         )
     decodes, classes = bool(config.get("is_encoder_decoder")), config.get("architectures") or []
     classes = [*map(str, classes)] if isinstance(classes, list) else [str(classes)]
