@@ -48,8 +48,6 @@ def test_a_table_with_a_header_a_mark_and_crlf(tmp_path, suffix, delimiter):
         ("id,text\n1,x,y\n", r"p\.csv line 2: 3 cells under 2 columns \(id, text\)"),
         ('id,text\n1,"x\n', r"p\.csv line 2: .*a cell that begins with a quote"),
         ("id,id\n1,x\n", r"p\.csv: the first line names a column twice"),
-        ("sep=,\nid,text\n1,x\n", r"p\.csv line 1: sep= is for Excel alone; leave the line out"),
-        ("sep=;\nid;text\n1;x\n", r"p\.csv line 1: sep=; is for Excel alone; leave the line out"),
         ("nr,text\n1,x\n", r"p\.csv: no column 'id' among nr, text"),
     ],
 )

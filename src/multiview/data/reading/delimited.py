@@ -28,8 +28,6 @@ def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
     """Yields the rows of a CSV or TSV file with a header line; an empty cell is null."""
     rows = cells(file, delimiter)
     header = next(rows, (1, []))[1]
-    if header and re.match("sep=", header[0], re.IGNORECASE):
-        raise InputError(f"{file} line 1: {header[0]} is for Excel alone; leave the line out")
     header = [name or f"unnamed {number}" for number, name in enumerate(header, 1)]
     if len(set(header)) < len(header):
         raise InputError(f"{file}: the first line names a column twice: {', '.join(header)}")
