@@ -73,7 +73,7 @@ def test_unchanged_values_change_nothing_and_are_not_even_validated():
         ("training", ["train.temperature.schedule=fixed"]),
         ("refresh", ["questions.max_missing_gold=0.1"]),
         ("refresh", ["gate.drops={accuracy_at_1: 0.01, recall_at_5: 0.02}"]),
-        ("refresh", ["gate.drops={accuracy_at_1: 0.01}"]),
+        ("refresh", ["gate.drops={accuracy_at_1: 0.02}"]),
     ],
 )
 def test_a_default_of_its_own_is_none_of_the_pipeline_s(pipeline, settings):

@@ -20,6 +20,15 @@ def test_a_metric_of_the_gate_that_is_not_measured_is_named_before_anything(
         ChangingCorpus.make(tmp_path).plan(gate={"drops": {}, "least": {name: 0.5}})
 
 
+def test_an_allowance_that_is_not_measured_can_be_left_out(tmp_path: Path) -> None:
+    corpus = ChangingCorpus.make(tmp_path)
+    with pytest.raises(
+        InputError, match="gate.drops: accuracy_at_20 .*, or set gate.drops.accuracy_at_20=null$"
+    ):
+        corpus.plan(gate={"drops": {"mrr_at_10": 0.05}})
+    corpus.plan(gate={"drops": {"mrr_at_10": 0.05, "accuracy_at_20": None}})
+
+
 def test_a_rank_beyond_those_that_are_retrieved_is_named_before_anything(tmp_path: Path) -> None:
     corpus = ChangingCorpus.make(tmp_path)
     corpus.plan(gate={"must_find": {"q1": 10}})

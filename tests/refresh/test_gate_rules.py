@@ -86,7 +86,28 @@ def test_a_metric_that_was_not_measured_is_a_refusal() -> None:
         "least.accuracy_at_7"
     ]
     nothing = {METRIC: np.full(QUESTIONS, np.nan)}
-    assert failed(verdict(LENIENT, measured(30, values=nothing))) == [f"drops.{METRIC}"]
+    assert failed(verdict(LENIENT, measured(30, values=nothing))) == [
+        f"drops.{name}" for name in LENIENT.drops
+    ]
+
+
+def test_an_allowance_of_one_metric_keeps_the_checks_of_the_others() -> None:
+    all_of_them = dict.fromkeys(Gate().drops, (np.arange(QUESTIONS) < 30).astype(float))
+    worse = {**all_of_them, "accuracy_at_1": np.zeros(QUESTIONS)}
+    for given, found in (
+        ({"mrr_at_10": 0.05}, ["drops.accuracy_at_1"]),
+        ({"accuracy_at_1": 0.9}, []),
+        ({"accuracy_at_1": None}, []),
+        ({}, []),
+    ):
+        policy = Gate.model_validate(Gate(drops=given).model_dump(mode="json"))  # as a step reads it
+        champion = replace(CHAMPION, values=all_of_them)
+        assert failed(verdict(policy, measured(30, values=worse), champion)) == found, given
+
+
+def test_what_is_set_must_be_measured_and_the_defaults_as_far_as_questions_have_them() -> None:
+    assert failed(verdict(Gate(drops={METRIC: 0.02}), measured(30))) == []
+    assert failed(verdict(Gate(drops={"mrr_at_10": 0.05}), measured(30))) == ["drops.mrr_at_10"]
 
 
 @pytest.mark.parametrize("judged", [("accuracy_at_1", "accuracy_at_5", "accuracy_at_20"), ("mrr_at_10",)])

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from multiview.config.section import DERIVED, UNKEYED, Address, JsonObject, Section, Seed
 
@@ -122,13 +122,13 @@ class Refresh(Section):
 class Gate(Section):
     """Conditions that a challenger must fulfil to become the champion (docs/refresh.md). *Ours.*"""
 
-    drops: dict[str, Annotated[float, Field(ge=0)]] = {
+    drops: dict[str, Annotated[float, Field(ge=0)] | None] = {
         "accuracy_at_1": 0.01,
         "accuracy_at_5": 0.01,
         "accuracy_at_20": 0.01,
         "mrr_at_10": 0.01,
     }
-    """Allowed drop per metric: how far below zero the lower end of the 95 % interval of the paired difference may be."""
+    """Allowed drop per metric: how far below zero the lower end of the 95 % interval of the paired difference may be. What is given joins the defaults; null leaves a metric out, and {} all of them."""
     least: dict[str, Annotated[float, Field(ge=0, le=1)]] = {}
     """Least value per metric, whatever the champion's; also a condition for the first champion."""
     smallest_corpus: Annotated[int, Field(ge=1)] = 1
@@ -146,6 +146,11 @@ class Gate(Section):
     """Largest size of the index's files in bytes; none: any."""
     must_find: dict[str, Annotated[int, Field(ge=1)]] = {}
     """Largest allowed rank per dev question id: a gold or answer-holding passage must be retrieved at this rank or better."""
+
+    @field_validator("drops", mode="before")
+    @classmethod
+    def _join_the_defaults(cls, drops: object) -> object:
+        return {**cls.model_fields["drops"].default, **drops} if isinstance(drops, dict) and drops else drops
 
 
 ExportFormat: TypeAlias = Literal["views", "model", "onnx"]

@@ -73,11 +73,13 @@ def _check_gate(config: Config) -> None:
     cuts, depth = config.evaluation.at, config.evaluation.depth
     metrics = metric_names.evaluation_metrics(cuts, depth)
     for setting in ("drops", "least"):
-        for metric in getattr(config.gate, setting):
-            if metric not in metrics:
+        for metric, value in getattr(config.gate, setting).items():
+            if value is not None and metric not in metrics:
                 raise InputError(
                     f"gate.{setting}: {metric} is not measured: with evaluation.at={list(cuts)} and "
                     f"evaluation.depth={depth} there are {', '.join(metrics)}"
+                    + f"; measure it, or set gate.drops.{metric}=null"
+                    * (setting == "drops")
                 )
     for qid, rank in config.gate.must_find.items():
         if rank > depth:

@@ -196,13 +196,14 @@ def _lost(policy: Gate, lost: LostQuestions) -> Check:
 def _drops(policy: Gate, champion: Measurements | None, metrics: Mapping[str, Difference]) -> Iterator[Check]:
     if champion is None or not champion.passages:
         return
-    compared = [name for name in policy.drops if name in metrics and metrics[name].difference is not None]
-    # The defaults serve questions with answers, with gold passages or with both; what is set must be measured.
-    names = compared if compared and policy.drops == Gate().drops else policy.drops
-    for name in names:
-        allowed = policy.drops[name]
+    usual = Gate().drops
+    drops = {name: allowed for name, allowed in policy.drops.items() if allowed is not None}
+    compared = [name for name in drops if name in metrics and metrics[name].difference is not None]
+    for name, allowed in drops.items():
         if name not in compared:
-            yield Check(f"drops.{name}", False, NOT_MEASURED)
+            # The defaults serve questions with answers, with gold passages or with both; what is set must be measured.
+            if not compared or allowed != usual.get(name):
+                yield Check(f"drops.{name}", False, NOT_MEASURED)
             continue
         metric = metrics[name]
         lowest = metric.difference if metric.low is None else metric.low
