@@ -28,6 +28,13 @@ def test_nothing_changed_nothing_is_promoted(corpus: ChangingCorpus) -> None:
     assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
 
 
+def test_questions_of_another_length_are_a_change(corpus: ChangingCorpus) -> None:
+    encode = {**corpus.settings["encode"], "question_length": 8}
+    assert corpus.decision(corpus.refresh(encode=encode)) == "promote"
+    assert corpus.decision(corpus.refresh(encode=encode)) == "keep"
+    assert corpus.decision(corpus.refresh()) == "promote"
+
+
 def test_a_verdict_is_told_in_any_words_whatever_the_locale(corpus: ChangingCorpus, monkeypatch) -> None:
     decide = gate.decide
     monkeypatch.setattr(gate, "decide", lambda *given: replace(decide(*given), says="größer"))

@@ -78,7 +78,11 @@ def measurements(artifacts: Mapping[str, Artifact], evaluation: LocalArtifact) -
     index, passages = artifacts[names.INDEX].record, artifacts[names.PASSAGES].record
     metrics = json.loads((evaluation.path / METRICS_FILE).read_text())
     return Measurements(
-        digests=(index.digest, *(index.inputs[name][0].digest for name in (names.MODEL, names.PASSAGES))),
+        digests=(
+            index.digest,
+            *(index.inputs[name][0].digest for name in (names.MODEL, names.PASSAGES)),
+            str(index.config.get("encode", {}).get("question_length")),
+        ),
         passages=index.facts["passages"],
         bytes=sum(file.bytes for file in index.files),
         seconds_per_question=load_record(evaluation.address).record.facts[SEARCH_SECONDS],

@@ -29,7 +29,8 @@ class Measurements:
     """The measurements of an index that answers the dev questions."""
 
     digests: tuple[str, ...]
-    """Digests of the index, its model and its corpus: if all are equal, so are the answers, in every column."""
+    """Digests of the index, its model and its corpus, and the length of its questions: if all are equal, so are the
+    answers, in every column."""
     passages: int
     bytes: int
     seconds_per_question: float

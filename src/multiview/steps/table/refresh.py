@@ -80,6 +80,7 @@ STEPS = (
             names.LOST_QUESTIONS,
         ),
         recorded_inputs=("index", "passages"),
+        traced_inputs=("index",),  # for the question length of its settings
         outputs=(names.VERDICT,),
         reads_store=True,
     ),
@@ -91,6 +92,7 @@ STEPS = (
         settings=("notify",),
         inputs=("champion", "verdict", "index", "model", "passages"),
         recorded_inputs=("index", "model", "passages"),
+        traced_inputs=("index",),  # the champion's question length is that of its settings
         outputs=(names.PROMOTION,),
         still_holds="multiview.refresh.gate:still_holds",
         reads_store=True,
