@@ -15,7 +15,7 @@ from multiview.config.documents import document_names
 from multiview.config.overrides import Overrides, gather, merge, validate
 from multiview.errors import counted
 from multiview.evaluation.tables import baseline_of
-from multiview.model.systems import resolve
+from multiview.model.systems import shared
 from multiview.plans import PIPELINES
 from multiview.plans.comparison import comparison_of_evaluations
 from multiview.plans.request import Request, describe
@@ -46,7 +46,7 @@ def run(
     if pipeline == "refresh":
         from multiview.refresh.champion import check_champion
 
-        check_champion(opened, resolve(request.overrides))
+        check_champion(opened, shared(request.overrides))
     run_and_show(request, opened, tracking_uri, debug)
 
 

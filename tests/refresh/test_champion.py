@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,11 @@ from multiview import names
 from multiview.artifacts.champions import current
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
+from multiview.config import Model
+from multiview.config.overrides import merge
 from multiview.errors import InputError
-from multiview.refresh.champion import empty_artifacts
+from multiview.model.systems import shared
+from multiview.refresh.champion import check_champion, empty_artifacts
 from tests.fixtures.bases import random_base
 from tests.fixtures.changing_corpus import ChangingCorpus
 
@@ -48,6 +52,40 @@ def test_a_model_of_another_architecture_is_refused_before_anything(corpus: Chan
         InputError, match=r"the champion's model is a camvr model: set model\.architecture=camvr"
     ):
         corpus.refresh(model={"architecture": "dpr"})
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    {
+        "views": 2,
+        "pooling": "snippet",
+        "passage_length": 32,
+        "normalise": True,
+        "merge_title": False,
+        "scale": 2,
+    }.items(),
+)
+def test_settings_that_the_model_was_not_saved_with_are_refused_before_anything(
+    corpus: ChangingCorpus, name: str, other: object
+) -> None:
+    own = {"views": 4, "passage_length": 64, "scale": 1.0}.get(name, getattr(Model(), name))
+    line = rf"^model\.{name}: {other}.*, but the champion's model has {own}: set model\.{name}={own}$"
+    with pytest.raises(InputError, match=line):
+        corpus.refresh(model={name: other})
+    for fitting in ({}, {name: own}, {name: getattr(Model(), name)}, {"seed": 7}):
+        check_champion(corpus.store, shared(merge(corpus.settings, {"model": fitting})))
+
+
+def test_the_first_views_that_are_evaluated_are_those_of_the_saved_model(tmp_path: Path) -> None:
+    corpus = ChangingCorpus.make(tmp_path)
+    corpus.settings["model"] |= {"architecture": "meta", "views": 20}
+    address = corpus.with_model()
+    del corpus.settings["model"]["views"]  # whose default, 16, is no measure
+    for views, refused in ((18, False), (20, False), (21, True)):
+        given = {"refresh": {"model": address}, "evaluation": {"views": views, "at": [1, 5]}}
+        corpus.plan(**given)
+        with pytest.raises(InputError, match="but model.views is 20") if refused else nullcontext():
+            check_champion(corpus.store, shared(merge(corpus.settings, given)))
 
 
 @pytest.mark.parametrize("wrong", [names.INDEX, names.PASSAGES])

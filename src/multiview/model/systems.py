@@ -38,8 +38,9 @@ SHAPE = {"rounds", "model", "start_from", *STAGES}
 
 
 def shared(overrides: Overrides) -> Config:
-    """Returns the config that the systems of a comparison share: the overrides over their architecture's defaults, not
-    checked as a system by itself. Raises InputError with the name of a wrong setting."""
+    """Returns the config that the systems of a comparison share, or that a refresh reads, which trains none: the
+    overrides over their architecture's defaults, not checked as a system. Raises InputError with the name of a wrong
+    setting."""
     return validate(merge(architecture(validate(overrides).model.architecture).defaults, overrides))
 
 
@@ -55,7 +56,7 @@ def resolve(overrides: Overrides) -> Config:
         saved = _saved_settings(address)
         check(saved, config.train)
         config = _with_saved(config, saved, f"train.model: {address}")
-    _check_first_views(config)
+    check_first_views(config, config.model)
     return config
 
 
@@ -68,9 +69,9 @@ def _saved_settings(address: str) -> Model:
     return load_settings(stage(store, record, SETTINGS_FILE).path)
 
 
-def _check_first_views(config: Config) -> None:
-    """Raises InputError where `evaluation.views` does not suit the architecture, its views or the index."""
-    views, model = config.evaluation.views, config.model
+def check_first_views(config: Config, model: Model) -> None:
+    """Raises InputError where `evaluation.views` does not suit the architecture of a model, its views or the index."""
+    views = config.evaluation.views
     if views is None:
         return
     setting = f"evaluation.views: {views}"
@@ -99,7 +100,8 @@ def load_settings(folder: Path) -> Model:
 
 
 def check_saved(saved: Model, wanted: Model, subject: str) -> None:
-    """Raises InputError where `wanted` has another architecture or prompt than the saved model, called `subject`."""
+    """Raises InputError where the settings `wanted` are neither the defaults nor those of the saved model, called
+    `subject`. Not compared are `base`, which is not saved, and `seed`, which a study varies."""
     if saved.architecture != wanted.architecture:
         raise InputError(
             f"{subject} is a {saved.architecture} model: set model.architecture={saved.architecture}"
@@ -108,21 +110,18 @@ def check_saved(saved: Model, wanted: Model, subject: str) -> None:
         given, own = getattr(wanted, name), getattr(saved, name) or ""
         if given not in (None, own):
             raise InputError(f"model.{name}: {given!r}, but {subject} has {own!r}: leave it out")
-
-
-def _with_saved(config: Config, saved: Model, subject: str) -> Config:
-    """Returns a config with the settings of a saved model, called `subject` in errors, in place of its own.
-
-    Raises InputError where its own are neither the defaults nor the saved ones. Not compared are `base`, which is not
-    saved, and `seed`, which a study varies.
-    """
-    check_saved(saved, config.model, subject)
     usual = Model.model_validate(architecture(saved.architecture).defaults.get("model", {}))
-    for name in sorted(config.model.model_fields_set - {"base", "seed", "question_prompt", "passage_prompt"}):
-        given, own = getattr(config.model, name), getattr(saved, name)
+    for name in sorted(wanted.model_fields_set - {"base", "seed", "question_prompt", "passage_prompt"}):
+        given, own = getattr(wanted, name), getattr(saved, name)
         cut = name.endswith("_length") and architecture(saved.architecture).as_base and given > own
         if given not in (own, getattr(usual, name)) and not cut:  # lengths are cut to the base's own
             raise InputError(f"model.{name}: {given}, but {subject} has {own}: set model.{name}={own}")
+
+
+def _with_saved(config: Config, saved: Model, subject: str) -> Config:
+    """Returns a config with the settings of a saved model, which `subject` names, in place of its own. Raises as
+    `check_saved`."""
+    check_saved(saved, config.model, subject)
     return config.model_copy(update={"model": saved.model_copy(update={"base": config.model.base})})
 
 

@@ -262,7 +262,7 @@ def config_of(node: Node, request: Request) -> Config:
 def base_config(pipeline: str, overrides: Overrides) -> Config:
     """The config of a pipeline's system, or of what all systems of a comparison share."""
     given = {name: value for name, value in overrides.items() if name != "comparison"}
-    return shared(given) if pipeline == "comparison" else resolve(given)
+    return resolve(given) if pipeline == "training" else shared(given)
 
 
 def shards_for(pipeline: str, overrides: Overrides, scenario: Scenario) -> int:

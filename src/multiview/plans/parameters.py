@@ -178,7 +178,7 @@ class CompiledRequest(BaseModel, frozen=True):
 def parameters_of(request: Request) -> tuple[Parameter, ...]:
     """Returns the typed parameters of a request's pipeline: those whose value a step reads. If every system of a
     comparison has its own learning rate, for example, there is no parameter for it."""
-    base = shared if request.plan.name == "comparison" else resolve
+    base = resolve if request.plan.name == "training" else shared
     values = base(request.overrides).model_dump(mode="json")
     steps = [json.loads(node.config) for node in request.plan.nodes.values()]
     parameters = []

@@ -6,7 +6,7 @@ from multiview.config import Config
 from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError
 from multiview.generation.generators import published
-from multiview.model.systems import resolve
+from multiview.model.systems import shared
 from multiview.plans.data import check_names, generated_queries, generator_of, reads_queries
 from multiview.plans.plan import Input, Node, Plan
 from multiview.plans.system import index_step
@@ -19,8 +19,7 @@ passages by `gate.max_lost_questions`."""
 
 def refresh(overrides: Overrides) -> Plan:
     """Encodes the changes of the corpus, edits the champion's index, evaluates it, and promotes it if the gate passes."""
-    # A refresh trains nothing, so the model that trainings start from is not asked for.
-    config = resolve(merge(DEFAULTS, overrides, {"train": {"model": None}}))
+    config = shared(merge(DEFAULTS, overrides))
     check_names(config)
     _check_gate(config)
     _check_questions(config)

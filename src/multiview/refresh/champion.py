@@ -23,7 +23,7 @@ from multiview.index.approximate import EXACT
 from multiview.index.stored_views import LONGEST_VIEW
 from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
-from multiview.model.systems import check_saved, load_settings
+from multiview.model.systems import check_first_views, check_saved, load_settings
 from multiview.steps.context import StepContext
 from multiview.steps.path import shard_file, shard_name
 from multiview.steps.runs import read_state
@@ -39,8 +39,8 @@ def champion(context: StepContext) -> None:
     """Step: forward the champion's index and passages, and the model to encode with: `refresh.model`, else the champion's.
 
     Writes `champion.json`, null if the store has no champion; an empty index and corpus are forwarded then. Raises
-    InputError if an artifact of the champion is gone, if there is no model, or if its architecture or prompts are not
-    those that the settings name.
+    InputError if an artifact of the champion is gone, if there is no model, or if its settings are not those that are
+    given.
     """
     now = current(context.store)
     forwarded = _forwarded(context.store, now, context.settings)
@@ -103,6 +103,7 @@ def _forwarded(store: Store, now: Champion | None, settings: Config) -> Artifact
         forwarded[names.MODEL] = model
     saved = load_settings(stage(*forwarded[names.MODEL], SETTINGS_FILE).path)
     check_saved(saved, settings.model, f"refresh.model: {address}" if address else "the champion's model")
+    check_first_views(settings, saved)
     return forwarded
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from multiview import names
+from multiview.config import Model
 from multiview.steps.step import Step
 from multiview.steps.table.retrieval import SEARCH_SETTINGS
 from multiview.steps.table.training import PAIRS, SAMPLING
@@ -39,7 +40,11 @@ STEPS = (
         about="The champion's index and passages, and the model to encode with.",
         version=3,
         function_path="multiview.refresh.champion:champion",
-        settings=("refresh.model", "model.architecture", "model.question_prompt", "model.passage_prompt"),
+        # All that a model is saved with, to refuse other settings.
+        settings=(
+            *("refresh.model", "evaluation.views", "index.kind", "index.merge_views"),
+            *(f"model.{name}" for name in Model.model_fields if name not in ("base", "seed")),
+        ),
         outputs=(names.CHAMPION,),
         forwards=(names.INDEX, names.PASSAGES, names.MODEL, names.CHAMPION_MODEL),
         fingerprint_path="multiview.artifacts.champions:store_fingerprint",
