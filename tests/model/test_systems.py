@@ -65,6 +65,40 @@ def test_only_rounds_have_a_teacher():
         stage_settings(validate({"train": {"warm_up": {"distill_weight": 1}}}), "warm_up")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(
+            ("negatives", 7),
+            ("positive_passage", "drawn"),
+            ("validation_questions", 9),
+            ("validation_passages", 9),
+        ),
+        *(("validate_steps", 5), ("distill_weight", 0.5)),
+    ],
+)
+def test_a_warm_up_is_the_same_whatever_the_rounds_set_that_it_does_not_read(name, value):
+    train = {"warm_up": {"epochs": 3}}
+    plain = stage_settings(validate({"train": train}), "warm_up")
+    changed = stage_settings(validate({"train": {**train, name: value}}), "warm_up")
+    assert plain.train == changed.train
+    with pytest.raises(
+        InputError, match=rf"^train.warm_up: generated queries .*; set train.{name} for the rounds$"
+    ):
+        stage_settings(validate({"train": {"warm_up": {name: value}}}), "warm_up")
+
+
+@pytest.mark.parametrize("name", ["batch_size", "negative_group"])
+def test_a_warm_up_of_one_query_at_a_time_is_refused_whoever_set_it(name):
+    line = rf"^train.warm_up: {name}=1 leaves .*; set train.warm_up.{name} higher$"
+    for train in ({name: 1, "warm_up": {"epochs": 3}}, {"warm_up": {name: 1}}):
+        config = resolve({"train": train})
+        with pytest.raises(InputError, match=line):
+            stage_settings(config, "warm_up")
+        stage_settings(config, "round_two")
+    stage_settings(resolve({"train": {name: 1, "warm_up": {name: 2}}}), "warm_up")
+
+
 def test_architectures_bring_their_own_rows_of_loss_settings():
     """SPEC's table of losses."""
     mvr, camvr, dpr = (resolve({"model": {"architecture": name}}).train for name in ("mvr", "camvr", "dpr"))

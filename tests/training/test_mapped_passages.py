@@ -105,6 +105,16 @@ def test_a_warm_up_knows_equal_texts(tmp_path: Path) -> None:
     assert data.equal == {one.id: one.id, "again": one.id}
 
 
+@pytest.mark.parametrize(("asked", "train"), [(1, {}), (8, {"batch_size": 1}), (8, {"negative_group": 1})])
+def test_a_warm_up_without_any_negative_is_refused(tmp_path: Path, asked: int, train) -> None:
+    written = [(passage, ("?",) * (number < asked)) for number, (passage, _) in enumerate(rows(8))]
+    texts, queries = corpus(tmp_path, iter(written))
+    inputs = {"passages": LocalArtifact(texts, "p"), "queries": LocalArtifact(queries, "q")}
+    context = StepContext(Config(train=Train(**train)), inputs, {}, RecordedEvents())
+    with pytest.raises(InputError, match="leaves a query no negative to learn from; .*train.warm_up={}"):
+        warm_up_data(context, tmp_path)
+
+
 def taken(folder: Path, passages: int) -> np.ndarray:
     """Bytes that mapping a corpus and going through it takes: at the end, and Python's at most."""
     places = corpus(folder, rows(passages, words=300))

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from multiview import names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import stage
-from multiview.config import Config, Model
+from multiview.config import Config, Model, Train
 from multiview.config.overrides import PLACES, Overrides, merge, validate
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
@@ -29,9 +29,15 @@ WITHOUT_MODEL = ("bm25", "doct5query")
 STAGES = ("warm_up", "round_two")
 """Settings of section train that hold the differences of one stage of training."""
 
-NOT_IN_WARM_UP = {"validate_steps": None, "patience": None, "distill_weight": 0.0}
-"""Settings of section train that the warm-up overrides: it has no validation, which needs real questions, and no
-teacher, which scores hard negatives."""
+NOT_IN_WARM_UP = {
+    name: getattr(Train(), name)
+    for name in (
+        *("validate_steps", "patience", "validation_questions", "validation_passages"),
+        *("distill_weight", "negatives", "positive_passage"),
+    )
+}
+"""Settings of section train that the warm-up does not read, with their defaults: it has no validation, which needs real
+questions, no hard negatives, no teacher, which scores them, and one passage per query."""
 
 SHAPE = {"rounds", "model", "start_from", *STAGES}
 """Settings of section train that are equal for all stages."""
@@ -167,8 +173,8 @@ def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None
     if stage == "warm_up":
         if wrong := NOT_IN_WARM_UP.keys() & set(changes):
             raise InputError(
-                f"train.warm_up: generated queries are neither validated on nor distilled; set train.{min(wrong)} for the "
-                "rounds"
+                "train.warm_up: generated queries are neither validated on nor distilled, and have no hard negatives; "
+                f"set train.{min(wrong)} for the rounds"
             )
         given = overrides.get("train", {})
         changes = {**{name: value for name, value in NOT_IN_WARM_UP.items() if name in given}, **changes}
@@ -178,6 +184,11 @@ def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None
     except InputError as error:
         raise InputError(f"train.{stage}: {error}") from error
     two = config.train
+    for name in ("batch_size", "negative_group"):
+        if stage == "warm_up" and getattr(two, name) == 1:
+            raise InputError(
+                f"train.warm_up: {name}=1 leaves a query no negative to learn from; set train.warm_up.{name} higher"
+            )
     if stage == "round_two" and two.start_from == "round_one" and two.validate_steps is not None:
         alike = one.validate_steps is not None and one.seed == two.seed
         if two.validation_questions > (one.validation_questions if alike else 0):

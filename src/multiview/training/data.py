@@ -124,6 +124,11 @@ def warm_up_data(context: StepContext, folder: Path) -> TrainingData:
             "generation.model wrote no query for any passage: choose another model, or skip the warm-up with train.warm_up={}"
         )
     stream = QueryStream(passages.ids_with_queries, passages.queries, settings)
+    if 1 in (stream.batch_size, settings.negative_group):
+        raise InputError(
+            "train.warm_up: one passage with queries, batch_size=1 or negative_group=1 leaves a query no negative to learn "
+            "from; give more, or skip the warm-up with train.warm_up={}"
+        )
     if settings.warmup_passage == "with_query":
         context.events.warning(
             "train.warmup_passage=with_query: each positive is the one passage that holds its question, and a warm-up has "
