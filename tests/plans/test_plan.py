@@ -54,6 +54,16 @@ def test_training_has_two_rounds_that_start_from_the_pretrained_model():
     )
 
 
+@pytest.mark.parametrize("search", [{"mode": "hybrid"}, {"rerank": "folder"}, {"rerank_depth": 5}])
+def test_an_index_that_is_only_mined_from_is_the_same_however_the_last_one_ranks(search: Overrides) -> None:
+    plain, ranked = training({}), training({"search": search})
+    rebuilt = {str(path) for path, node in ranked.nodes.items() if node != plain.nodes.get(path)}
+    assert rebuilt == {"camvr/round-2/index"}
+    evaluated = training({"search": search, "evaluation": {"each_round": True}})
+    names = {evaluated.node(f"camvr/round-{number}/index").step.name for number in (1, 2)}
+    assert names == {"index-with-search"}
+
+
 SETTINGS: list[Overrides] = [
     {},
     {"corpus": {"shards": 3}, "train": {"rounds": 1}, "comparison": {"fusion": ["camvr"]}},

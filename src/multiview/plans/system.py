@@ -84,8 +84,12 @@ class SystemSteps:
         if reads_queries(self.config):
             step, inputs["queries"] = "encode-with-queries", self._queries()
         embeddings = self._add(number, step, self.config, **inputs)
-        step = index_step("index", self.config)
-        return self._add(number, step, self.config, model=model, embeddings=[embeddings])
+        config = self.config
+        if (
+            number < config.train.rounds and not config.evaluation.each_round
+        ):  # it is only mined from, by views
+            config = config.model_copy(update={"search": Search()})
+        return self._add(number, index_step("index", config), config, model=model, embeddings=[embeddings])
 
     def _evaluate(self, number: int, model: Input, index: Node, analyses: bool = True) -> Node:
         config = self.config
