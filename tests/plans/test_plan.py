@@ -64,6 +64,13 @@ def test_an_index_that_is_only_mined_from_is_the_same_however_the_last_one_ranks
     assert names == {"index-with-search"}
 
 
+def test_the_length_of_questions_changes_no_step_that_reads_passages_alone() -> None:
+    given = {"train": {"distill_weight": 0.5}, "mining": {"cross_encoder": "folder"}}
+    plain, longer = training(given), training({**given, "encode": {"question_length": 24}})
+    changed = {node.step.name for path, node in longer.nodes.items() if node != plain.nodes[path]}
+    assert changed == {"mine", "index"}
+
+
 SETTINGS: list[Overrides] = [
     {},
     {"corpus": {"shards": 3}, "train": {"rounds": 1}, "comparison": {"fusion": ["camvr"]}},

@@ -30,7 +30,9 @@ def test_nothing_changed_nothing_is_promoted(corpus: ChangingCorpus) -> None:
 
 def test_questions_of_another_length_are_a_change(corpus: ChangingCorpus) -> None:
     encode = {**corpus.settings["encode"], "question_length": 8}
-    assert corpus.decision(corpus.refresh(encode=encode)) == "promote"
+    records = corpus.refresh(encode=encode)
+    assert corpus.decision(records) == "promote"
+    assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
     assert corpus.decision(corpus.refresh(encode=encode)) == "keep"
     assert corpus.decision(corpus.refresh()) == "promote"
 

@@ -59,6 +59,11 @@ def encoded_with(index: Record, device: str) -> Encode:
     return Encode.model_validate(known | {"device": device})
 
 
+def of_passages(encode: JsonObject) -> JsonObject:
+    """Returns the settings of section encode in a record's form without the one that changes questions alone."""
+    return {name: value for name, value in encode.items() if name != "question_length"}
+
+
 class EmbeddingsWriter:
     """Writes the embeddings of one shard: passages in their order, the views of all passages in any order.
 

@@ -131,7 +131,8 @@ def encode(context: StepContext) -> None:
     float16 cannot hold.
     """
     started = time.monotonic()
-    settings, model = context.settings.encode, context.input("model")
+    # Without question_length, which no passage's views depend on.
+    settings, model = Encode(**vars(context.settings.encode)), context.input("model")
     passages, queries = context.input("passages").path, context.optional_input("queries")
     total, left_out = count_passages(passages), 0
     # A shard is empty where no passage of a corpus changed: the model need not be loaded then.

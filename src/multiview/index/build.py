@@ -22,7 +22,7 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Encode, Index, JsonObject
 from multiview.data.passages import read_passages
-from multiview.encoding.embeddings import QUERIES_FIELD, VIEW_DTYPE, VIEWS_FILE, Embeddings
+from multiview.encoding.embeddings import QUERIES_FIELD, VIEW_DTYPE, VIEWS_FILE, Embeddings, of_passages
 from multiview.errors import InputError
 from multiview.index.approximate import EXACT, FaissObject
 from multiview.index.merged_corpus import MergedCorpus
@@ -150,7 +150,7 @@ def open_embeddings(staged: Sequence[LocalArtifact], model: str, encode: Encode)
     """Opens the embeddings of all shards.
 
     Raises InputError unless all shards were encoded by the model with digest `model`, and with those of the settings
-    `encode` that change views.
+    `encode` that change views of passages.
     """
     if not staged:
         raise InputError("index: no embeddings given; encode at least one shard")
@@ -161,9 +161,9 @@ def open_embeddings(staged: Sequence[LocalArtifact], model: str, encode: Encode)
                 f"{shard.folder}: views of model {shard.model[:12]}, but the index is to be of model {model[:12]}; "
                 "encode all shards with that model"
             )
-        expected = encode.key_settings()
+        expected = of_passages(encode.key_settings())
         record = load_record(artifact.address)[1] if artifact.address else None
-        encoded = record.config.get("encode", {}) if record else expected
+        encoded = of_passages(record.config.get("encode", {})) if record else expected
         if encoded != expected:
             raise InputError(
                 f"{artifact.address}: encoded with {encoded or 'the defaults'} of encode, but the index is to say "

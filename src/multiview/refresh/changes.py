@@ -16,6 +16,7 @@ from multiview.artifacts.staging import stage
 from multiview.config import Config, JsonObject
 from multiview.data.passages import PassageRows, shard_files
 from multiview.data.shards import write_shards
+from multiview.encoding.embeddings import of_passages
 from multiview.index.view_index import PASSAGES_FILE
 from multiview.steps.context import StepContext
 from multiview.steps.path import shard_file, shard_name
@@ -35,8 +36,8 @@ def find_changes(context: StepContext) -> None:
     """Step: find the passages of a new corpus (`passages`) that an `index` holds already, as `model` encodes them.
 
     A passage is kept if the index holds its id with the same content, and its views come from the same model, the same
-    `encode` settings and `index.merge_views`, and the current versions of the steps that made the index and its
-    embeddings. Its sentences must have been split for the same language by the same version, and its queries made by
+    settings of `encode` for passages and `index.merge_views`, and the current versions of the steps that made the index
+    and its embeddings. Its sentences must have been split for the same language by the same version, and its queries made by
     the same `generator` (where that is an input) with the same settings of generation. With `settings.refresh.full`
     none is kept.
 
@@ -102,7 +103,7 @@ def _why_full(known: pa.Table, index: Artifact, context: StepContext) -> str:
         return "embeddings of another version of multiview"
     if index.record.inputs["model"][0].digest != context.recorded_input("model").digest:
         return "another model"
-    if index.record.config.get("encode", {}) != settings.encode.key_settings():
+    if of_passages(index.record.config.get("encode", {})) != settings.encode.key_settings():
         return "other settings of encode"
     if index.record.config.get("index", {}).get("merge_views") != settings.index.merge_views:
         return "another index.merge_views"

@@ -6,14 +6,14 @@ from multiview import names
 from multiview.config import Model
 from multiview.steps.step import Step
 from multiview.steps.table.retrieval import SEARCH_SETTINGS
-from multiview.steps.table.training import PAIRS, SAMPLING
+from multiview.steps.table.training import PAIRS, SAMPLING, VIEWS
 
 _CHANGES = Step(
     name="changes",
     about="Changes of the corpus since an index was built.",
     version=6,
     function_path="multiview.refresh.changes:find_changes",
-    settings=("corpus.shards", "encode", "index.merge_views", "refresh.full"),
+    settings=("corpus.shards", *VIEWS, "index.merge_views", "refresh.full"),
     inputs=("index", "model", "passages"),
     recorded_inputs=("index", "model"),
     fingerprint_path="multiview.refresh.changes:versions_fingerprint",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from multiview import names
 from multiview.steps.step import Step
-from multiview.steps.table.training import MATCHING
+from multiview.steps.table.training import MATCHING, VIEWS
 
 _BM25 = Step(
     name="evaluate-bm25",
@@ -21,7 +21,7 @@ _ENCODE = Step(
     about="Views of the passages of one shard.",
     version=10,
     function_path="multiview.encoding.encode:encode",
-    settings=("encode",),
+    settings=(*VIEWS, "encode.device"),
     inputs=("model", "passages"),
     outputs=(names.EMBEDDINGS,),
     sharded=True,

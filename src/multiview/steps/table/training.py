@@ -11,6 +11,9 @@ PAIRS = ("generation.input", "generation.max_length")
 SAMPLING = ("generation.queries", "generation.batch_size", "generation.seed", "encode.device")
 """Settings of the generator's drawing."""
 
+VIEWS = ("encode.compute", "encode.batch_tokens", "encode.index_padding_views")
+"""Settings of section encode that decide the views of passages."""
+
 MATCHING = ("questions.answer_matching", "corpus.language")
 """Settings by which an answer is found in a text."""
 
@@ -100,7 +103,7 @@ STEPS = (
         about="Scores of a cross-encoder for what each training question learns from.",
         version=4,
         function_path="multiview.negatives.cross_encoder:teach",
-        settings=("mining.cross_encoder", "encode"),
+        settings=("mining.cross_encoder", "encode.compute", "encode.batch_tokens", "encode.device"),
         inputs=("passages", "questions", "hard_negatives"),
         outputs=(names.NEGATIVES,),
         fingerprint_path="multiview.negatives.mining:teacher_fingerprint",
