@@ -215,20 +215,22 @@ def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(
     )
 
 
-def test_an_index_must_find_the_passage_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("length", [None, 8])
+def test_an_index_must_find_the_passage_too_asked_as_any_search_asks_it(tmp_path: Path, length) -> None:
     project, store = Project.make(tmp_path), LocalStore(tmp_path / "store")
 
-    def made(**more: Any) -> Records:
+    def made(length: int | None = None, **more: Any) -> Records:
         settings = {
             "questions": {"origin": "crop", "source": [], "dev_source": [], "limit": None},
             "make_questions": {"found_within": 3, **more},
             "model": {"architecture": "camvr"},
             "train": {"rounds": 0},
+            "encode": {"question_length": length},
             "evaluation": {"analyses": []},
         }
         return run_plan(training(merge(gather(str(project.folder / "tiny.yaml"), []), settings)), store)
 
-    records = made()
+    records = made(length)
     by_bm25 = read_questions(store.root / records["make-questions"][names.TRAIN_QUESTIONS].data)
     address = f"{store.url}/{records['camvr/round-0/index'][names.INDEX].folder}"
     by_both = read_questions(

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import names
+from multiview.artifacts.record import load_record
 from multiview.config import MakeQuestions
 from multiview.data.cjk import count_words, word_spans
 from multiview.data.passages import ROW_GROUP, Passage, count_passages, read_passages
@@ -27,6 +28,7 @@ from multiview.data.questions import (
     seeded_hash,
     write_questions,
 )
+from multiview.encoding.embeddings import encoded_with
 from multiview.errors import InputError, counted
 from multiview.index.bm25 import Bm25Index, tokenizer
 from multiview.model.layouts.snippets import split_snippets
@@ -210,14 +212,16 @@ def _different(questions: Sequence[Question], language: str) -> list[Question]:
 
 
 def _by_views(context: StepContext, k: int) -> Callable[[Sequence[Question]], np.ndarray]:
-    """Returns a function that tells whose passage [q] the input `index` finds among the first k; all, without it."""
+    """Returns a function that tells whose passage [q] the input `index`, asked as any search asks it, finds among the
+    first k; all, without it."""
     if context.optional_input("index") is None:
         return lambda questions: np.ones(len(questions), bool)
     from multiview.encoding.encode import Encoder
     from multiview.index.view_index import ViewIndex
 
     index = ViewIndex.of_step(context)
-    encoder = Encoder(context.input("model").path, context.settings.encode, questions_only=True)
+    made, device = load_record(context.input("index").address).record, context.settings.encode.device
+    encoder = Encoder(context.input("model").path, encoded_with(made, device), questions_only=True)
 
     def found(questions: Sequence[Question]) -> np.ndarray:
         top = index.search(encoder.question_vectors([question.question for question in questions]), k)

@@ -212,8 +212,9 @@ STEPS = (
         name="make-questions-by-index",
         about="Training and dev questions made from the corpus: drafts by which BM25 and an index find their passage.",
         version=1,
-        settings=(*_MAKE_QUESTIONS.settings, "encode"),
+        settings=(*_MAKE_QUESTIONS.settings, "encode.device"),
         inputs=(*_MAKE_QUESTIONS.inputs, "model", "index"),
+        traced_inputs=("index",),  # for the settings that questions are encoded with
         gpu=True,
     ),
 )
