@@ -99,7 +99,7 @@ class Train(Section):
     batch_size: Annotated[int, Field(ge=1)] = 128
     """Questions per step, over all processes."""
     processes: Annotated[Annotated[int, Field(ge=1)] | None, UNKEYED] = None
-    """Processes that train together on each node, with in-batch negatives from all of them; none: one per GPU, or one without a GPU. *Ours.*"""
+    """Processes that train together on each node, with in-batch negatives from all of them; none: one per GPU, or one without a GPU. Dropout is drawn in each, so another number gives other weights. *Ours.*"""
     negatives: Annotated[int, Field(ge=0)] = 1
     """Hard negatives per question and step. Their sources (BM25, mined, given) take turns, whatever the number of passages in each."""
     negative_group: Annotated[int, Field(ge=1)] | None = None
@@ -129,7 +129,7 @@ class Train(Section):
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass (CAMVR 4.2)."""
     chunk: Annotated[Annotated[int, Field(ge=1)] | None, UNKEYED] = None
-    """Sequences whose activations are in memory at a time; none: those of the whole batch. The loss is that of the whole batch, and every sequence is encoded twice (GradCache). *Ours.*"""
+    """Sequences whose activations are in memory at a time; none: those of the whole batch. The loss is that of the whole batch, and every sequence is encoded twice (GradCache). Dropout is drawn chunk by chunk, so with dropout another size gives other weights. *Ours.*"""
     validate_steps: Annotated[int, Field(ge=1)] | None = None
     """Steps between validations; none: no validation. Questions that training leaves out are ranked against a pool of passages, and the round's model is the checkpoint with the best MRR@10 (docs/training.md). *Ours.*"""
     validation_questions: Annotated[int, Field(ge=1)] = 200
