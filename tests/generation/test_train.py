@@ -125,3 +125,10 @@ def test_the_first_gold_passage_counts_and_questions_without_one_are_dropped(
         pairs([without], RecordedEvents())
     with pytest.raises(InputError, match="'gone'"):
         pairs([Question("q0", "A?", ("x",), None, ("gone",))], RecordedEvents())
+
+
+def test_a_generator_that_diverged_is_not_handed_on(t5, data, tmp_path: Path) -> None:
+    line = r"^the training of the generator diverged: .*; lower generation.train.learning_rate=1e\+20$"
+    with pytest.raises(InputError, match=line):
+        run(t5, data, tmp_path, RecordedEvents(), learning_rate=1e20, epochs=4)
+    assert not any(tmp_path.iterdir())

@@ -22,7 +22,8 @@ from multiview.training.trainer import ReportingCallback, shared_arguments
 def train_generator(context: StepContext) -> None:
     """Step: trains the generator `base` to write the training `questions` about their gold `passages`, as `generator`.
 
-    A run that was killed continues from its last checkpoint and ends with the weights of an uninterrupted run.
+    A run that was killed continues from its last checkpoint and ends with the weights of an uninterrupted run. Raises
+    InputError for a training that diverged.
     """
     pairs = gold_pairs(context.input("passages").path, context.input("questions").path, context.events)
     model, tokenizer = load(context.input("base").path)
@@ -54,6 +55,11 @@ def train_generator(context: StepContext) -> None:
         )
         trainer.remove_callback(PrinterCallback)
         trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
+    if not all(weight.isfinite().all() for weight in model.parameters()):
+        raise InputError(
+            "the training of the generator diverged: some weights are NaN or infinite; lower "
+            f"generation.train.learning_rate={settings.learning_rate:g}"
+        )
     save(model.cpu(), tokenizer, context.output("generator"))
 
 
