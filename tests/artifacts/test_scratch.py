@@ -9,6 +9,7 @@ import pytest
 from multiview.artifacts.scratch import remove_scratch, scratch
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore
+from multiview.errors import InputError
 from tests.fixtures.published import publish
 
 FILLED = "from multiview.artifacts.scratch import scratch; (scratch() / 'copy').write_text('x')"
@@ -23,6 +24,15 @@ def start(code: str, *words: str, **variables: str) -> subprocess.Popen[str]:
 def test_it_is_removed_at_the_end_of_its_process(tmp_path, end, status):
     assert start(FILLED + end, MULTIVIEW_SCRATCH=str(tmp_path)).wait(60) == status
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path, monkeypatch):
+    remove_scratch()
+    monkeypatch.setenv("MULTIVIEW_SCRATCH", str(tmp_path / "gone"))
+    with pytest.raises(
+        InputError, match=rf"^MULTIVIEW_SCRATCH={tmp_path}/gone: no scratch folder there \(No such"
+    ):
+        scratch()
 
 
 def test_a_fork_removes_its_own_alone(tmp_path):

@@ -18,6 +18,15 @@ def test_settings_are_yaml_under_dotted_names():
     assert validate(parse_setting("corpus.source=a")).corpus.source == ("a",)
 
 
+@pytest.mark.parametrize("setting", ["train.model=", "train.model= ", "search.rerank=\n"])
+def test_an_empty_value_as_of_an_unset_variable_is_no_null(setting):
+    with pytest.raises(
+        InputError, match=r"there is no value; write (train.model|search.rerank)=null for none$"
+    ):
+        parse_setting(setting)
+    assert parse_setting("model.question_prompt=''") == {"model": {"question_prompt": ""}}
+
+
 def test_a_wrong_preset_is_one_line(tmp_path):
     with pytest.raises(InputError, match="did you mean squad-small"):
         gather("squad-smal", [])

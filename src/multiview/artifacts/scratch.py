@@ -7,18 +7,25 @@ import tempfile
 from pathlib import Path
 
 from multiview import environment
+from multiview.errors import InputError
 
 _folders: dict[int, Path] = {}
 """The scratch folder by process id: a fork inherits its parent's entry, but the folder is not its own."""
 
 
 def scratch() -> Path:
-    """Returns this process's scratch folder, which is removed at exit, unless the process is killed outright."""
+    """Returns this process's scratch folder, which is removed at exit, unless the process is killed outright.
+    Raises InputError where it cannot be made."""
     process = os.getpid()
     if process not in _folders:
-        _folders[process] = Path(
-            tempfile.mkdtemp(prefix="multiview-", dir=os.environ.get(environment.SCRATCH))
-        )
+        chosen = os.environ.get(environment.SCRATCH)
+        try:
+            _folders[process] = Path(tempfile.mkdtemp(prefix="multiview-", dir=chosen))
+        except OSError as error:
+            raise InputError(
+                f"{environment.SCRATCH}={chosen or ''}: no scratch folder there ({error.strerror}): name a folder that can be "
+                "written to"
+            ) from error
         atexit.register(remove_scratch)
     return _folders[process]
 

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from multiview import environment
-from multiview.config.section import DERIVED, UNKEYED, Address, JsonObject, Section
+from multiview.config.section import DERIVED, UNKEYED, Address, JsonObject, Section, matching
 
 LabelKey = Annotated[
     str,
@@ -26,8 +26,12 @@ Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|[KMGTP]i?)?$", co
 """An amount as Kubernetes writes it: 500m, 2, 16Gi."""
 
 Processors = Annotated[str, Field(pattern=r"^([0-9]+(\.[0-9]+)?|[0-9]+m)$", coerce_numbers_to_str=True)]
-Memory = Annotated[str, Field(pattern=r"^[0-9]+([KMGTP]i|[MGTP])?$", coerce_numbers_to_str=True)]
-"""Amounts as KFP takes them: 0.5 or 500m for processors, 16Gi for memory, but not 1.5Gi."""
+Memory = Annotated[
+    str,
+    Field(coerce_numbers_to_str=True),
+    matching(r"[1-9][0-9]*[MGTP]i?", "expected a whole number of a unit from M on, as in 16Gi"),
+]
+"""Amounts as KFP takes them: 0.5 or 500m for processors, 16Gi for memory, but neither 1.5Gi nor bytes."""
 
 
 class Toleration(Section):
@@ -100,7 +104,7 @@ class Pod(Section):
     """Storage class of that volume; none: the cluster's default."""
     parallel_shards: Annotated[int, Field(ge=1)] | None = None
     """Shards that are worked on at once, for steps that run per shard; none: all."""
-    timeout_hours: Annotated[float, Field(gt=0)] = 24.0
+    timeout_hours: Annotated[float, Field(ge=0.02)] = 24.0
     """Longest running time of a pod in hours; Kubeflow ends a pod that runs longer."""
     retries: Annotated[int, Field(ge=0)] = 2
     """Retries of a failed step. Each retry continues where the last attempt stopped."""

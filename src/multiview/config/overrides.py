@@ -36,6 +36,8 @@ def parse_setting(setting: str) -> Overrides:
     name, equals, text = setting.partition("=")
     if not equals or not all(name.split(".")):
         raise InputError(f"--set {setting}: expected SECTION.NAME=VALUE, as in encode.compute=float32")
+    if not text.strip():
+        raise InputError(f"--set {setting}: there is no value; write {name}=null for none")
     return nested(name, read_value(text, f"--set {setting}"))
 
 

@@ -191,7 +191,7 @@ def parameters_of(request: Request) -> tuple[Parameter, ...]:
 
 def as_set(name: str, value: object) -> str:
     """Returns a setting as `--set` takes it, as in `train.epochs=3`."""
-    return f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+    return f"{name}={value if value and isinstance(value, str) else json.dumps(value)}"
 
 
 def _declared(setting: str) -> tuple[object, str]:

@@ -173,7 +173,7 @@ def attempts(policy: dict, runs: float) -> int:
         {},
         {"timeout_hours": 100, "retries": 7, "backoff_seconds": 600},
         {"retries": 0},
-        {"timeout_hours": 0.01},
+        {"timeout_hours": 0.02},
     ],
 )
 def test_every_attempt_fits_into_argo_s_window(pod, tmp_path):
