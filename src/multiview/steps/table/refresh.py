@@ -11,7 +11,7 @@ from multiview.steps.table.training import PAIRS, SAMPLING, VIEWS
 _CHANGES = Step(
     name="changes",
     about="Changes of the corpus since an index was built.",
-    version=6,
+    version=7,
     function_path="multiview.refresh.changes:find_changes",
     settings=("corpus.shards", *VIEWS, "index.merge_views", "refresh.full"),
     inputs=("index", "model", "passages"),
@@ -72,7 +72,7 @@ STEPS = (
     Step(
         name="gate",
         about="Verdict on whether the challenger becomes the champion.",
-        version=5,
+        version=6,
         function_path="multiview.refresh.gate:gate",
         settings=("gate", "comparison.seed"),
         # It decides by the digests of the index and of its passages, whose own columns the index's does not cover.

@@ -66,7 +66,7 @@ STEPS = (
     Step(
         name="evaluate",
         about="Metrics of an index on the dev questions, and analyses of its model.",
-        version=20,
+        version=21,
         function_path="multiview.evaluation.evaluate:evaluate",
         settings=("evaluation", "encode.device", *MATCHING),
         inputs=("model", "index", "passages", "questions", "train_questions"),
@@ -85,7 +85,7 @@ STEPS = (
     Step(
         name="compare",
         about="One table of all evaluations.",
-        version=7,
+        version=8,
         function_path="multiview.evaluation.compare:compare",
         settings=tuple(f"comparison.{name}" for name in ("rows", "seeds_of", "paper", "baseline", "seed")),
         inputs=("evaluations",),
@@ -96,7 +96,7 @@ STEPS = (
     Step(
         name="report",
         about="One page about a comparison.",
-        version=7,
+        version=8,
         function_path="multiview.report.page:report",
         settings=("comparison.rows",),
         inputs=("comparison", "evaluations"),

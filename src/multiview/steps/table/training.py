@@ -23,7 +23,7 @@ _SNIPPETS = tuple(f"make_questions.{name}" for name in ("share", "snippets", "pe
 _SPLIT = Step(
     name="split",
     about="Cut the corpus into Parquet shards, and choose the questions.",
-    version=10,
+    version=11,
     function_path="multiview.data.split:split",
     settings=("corpus", "questions"),
     outputs=(names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
@@ -33,7 +33,7 @@ _SPLIT = Step(
 _MAKE_QUESTIONS = Step(
     name="make-questions",
     about="Training and dev questions made from the corpus: drafts by which BM25 finds their passage.",
-    version=2,
+    version=3,
     function_path="multiview.generation.make_questions:make_questions",
     settings=(
         "make_questions.found_within",
@@ -211,7 +211,7 @@ STEPS = (
         _MAKE_QUESTIONS,
         name="make-questions-by-index",
         about="Training and dev questions made from the corpus: drafts by which BM25 and an index find their passage.",
-        version=1,
+        version=2,
         settings=(*_MAKE_QUESTIONS.settings, "encode.device"),
         inputs=(*_MAKE_QUESTIONS.inputs, "model", "index"),
         traced_inputs=("index",),  # for the settings that questions are encoded with
