@@ -6,7 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Corpus, Encode, Mining, Questions
@@ -16,6 +19,7 @@ from multiview.model.base_model.files import TEACHER
 from multiview.negatives.mining import cross_encoder_fingerprint, mine_hits
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import passage, question
+from tests.fixtures.bases import random_base
 from tests.fixtures.cross_encoders import classifier, plain_logits
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.mined_vectors import ONE, MinedVectors, mined_vectors
@@ -191,3 +195,33 @@ def test_a_cross_encoder_that_cannot_score_a_pair_is_refused(tmp_path, judge):
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(InputError, match=f"^{TEACHER}: judge cannot score a pair: "):
         CrossEncoder(folder, Encode(), "judge", TEACHER)
+
+
+@pytest.mark.parametrize("padding", ["[UNK]", "[MASK]", "[SEP]", None, -1])
+def test_a_decoder_s_head_never_reads_padding(tmp_path, corpus, padding):
+    """Its configuration may name another token than the tokenizer's, here `[SEP]`, with which a pair also ends."""
+    folder = random_base(tmp_path, "qwen3")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    id_ = tokenizer.convert_tokens_to_ids(padding) if isinstance(padding, str) else padding
+    special = [(token, tokenizer.convert_tokens_to_ids(token)) for token in ("[CLS]", "[SEP]")]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=special
+    )
+    tokenizer.pad_token = "[SEP]"
+    tokenizer.save_pretrained(folder)
+    config = AutoConfig.from_pretrained(folder, num_labels=1)
+    config.pad_token_id = id_
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    model.save_pretrained(folder)
+    pairs = [("king", p, (0, j)) for j, p in enumerate(corpus.passages)]
+    judge = CrossEncoder(folder, Encode(batch_tokens=256), "judge", TEACHER)
+    found = dict(judge.logits(pairs))
+    if id_ in (None, -1):
+        model.config.pad_token_id = tokenizer.pad_token_id
+    for question_, p, place in pairs:
+        cut = {"truncation": "longest_first", "max_length": judge.length}
+        alone = tokenizer(question_, f"{p.title} {p.text}", return_tensors="pt", **cut)
+        with torch.no_grad():
+            expected = model(alone["input_ids"], attention_mask=alone["attention_mask"]).logits[0, 0].item()
+        assert found[place] == pytest.approx(expected, abs=1e-4)

@@ -46,6 +46,12 @@ class CrossEncoder:
             raise InputError(
                 f"{self._called} gives {labels} logits per pair; give a cross-encoder with one (num_labels 1)"
             )
+        # A decoder's head reads a pair's last token that is not the padding of its configuration, if that names one.
+        own, padding = model.config.get_text_config(), self.tokenizer.pad_token_id
+        if own.pad_token_id is None or not 0 <= own.pad_token_id < len(self.tokenizer):
+            own.pad_token_id = padding
+        elif own.pad_token_id != padding:
+            self.tokenizer.pad_token = self.tokenizer.convert_ids_to_tokens(own.pad_token_id)
         self.model = model.to(self.device)
         self.length = min(
             PAIR_LENGTH, max_positions(model) or PAIR_LENGTH, int(self.tokenizer.model_max_length)
