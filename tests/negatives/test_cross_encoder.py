@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import normalizers
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
@@ -20,7 +21,7 @@ from multiview.negatives.mining import cross_encoder_fingerprint, mine_hits
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import passage, question
 from tests.fixtures.bases import random_base
-from tests.fixtures.cross_encoders import classifier, plain_logits
+from tests.fixtures.cross_encoders import LONG, classifier, plain_logits
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.mined_vectors import ONE, MinedVectors, mined_vectors
 from tests.fixtures.tiny import tiny_bert
@@ -225,3 +226,37 @@ def test_a_decoder_s_head_never_reads_padding(tmp_path, corpus, padding):
         with torch.no_grad():
             expected = model(alone["input_ids"], attention_mask=alone["attention_mask"]).logits[0, 0].item()
         assert found[place] == pytest.approx(expected, abs=1e-4)
+
+
+def makers_folder(judge: Path, folder: Path, made: dict[str, object], **transformer: object) -> Path:
+    """The same classifier as sentence-transformers writes it."""
+    shutil.copytree(judge, folder)
+    (folder / "config_sentence_transformers.json").write_text(
+        json.dumps({"model_type": "CrossEncoder"} | made)
+    )
+    (folder / "sentence_bert_config.json").write_text(json.dumps(transformer))
+    return folder
+
+
+def test_a_cross_encoder_is_used_as_its_makers_do(judge, corpus, tmp_path):
+    unused = {"prompts": {"query": "query: "}, "default_prompt_name": None}
+    folder = makers_folder(judge, tmp_path / "made", unused, max_seq_length=16, do_lower_case=True)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.backend_tokenizer.normalizer = normalizers.NFC()  # so that it tells cases apart
+    tokenizer.save_pretrained(folder)
+    made = CrossEncoder(folder, Encode(), "made", TEACHER)
+    assert made.length == 16
+    (kept, (_, segments)) = made._tokens(("KING of the River", corpus.passages[1], (0, 0)))
+    cut = {"truncation": "longest_first", "max_length": 16}
+    expected = tokenizer("king of the river", f"{corpus.passages[1].title} {corpus.passages[1].text}", **cut)
+    assert (kept.input_ids, segments) == (expected["input_ids"], expected["token_type_ids"])
+    longer = makers_folder(judge, tmp_path / "longer", {}, max_seq_length=4096)
+    assert CrossEncoder(longer, Encode(), "longer", TEACHER).length == LONG
+
+
+def test_a_default_prompt_of_a_cross_encoder_is_refused(judge, tmp_path):
+    made = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    with pytest.raises(
+        InputError, match=f"^{TEACHER}: made: .* a default prompt .query: 'query: '. is not supp"
+    ):
+        CrossEncoder(makers_folder(judge, tmp_path / "made", made), Encode(), "made", TEACHER)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from tokenizers import normalizers
 from transformers import AutoModelForSequenceClassification
 
 from multiview.config import Encode
@@ -12,7 +13,8 @@ from multiview.data.passages import Passage
 from multiview.encoding.batches import Buckets, Member, Shape
 from multiview.encoding.encode import arithmetic, smaller_batches, weights_type
 from multiview.errors import InputError, one_line
-from multiview.model.base_model.loading import load_model, load_tokenizer, max_positions
+from multiview.model.base_model.loading import load_model, load_tokenizer, max_positions, normalise_first
+from multiview.model.base_model.sentence_transformers import read_pairs
 from multiview.model.devices import device
 from multiview.model.layouts import PreTrainedTokenizer, TokenSequence
 
@@ -53,9 +55,14 @@ class CrossEncoder:
         elif own.pad_token_id != padding:
             self.tokenizer.pad_token = self.tokenizer.convert_ids_to_tokens(own.pad_token_id)
         self.model = model.to(self.device)
-        self.length = min(
-            PAIR_LENGTH, max_positions(model) or PAIR_LENGTH, int(self.tokenizer.model_max_length)
-        )
+        try:
+            longest, lower_case = read_pairs(folder)
+        except InputError as error:
+            raise InputError(f"{self._called}: {error}") from error
+        if lower_case:
+            normalise_first(self.tokenizer.backend_tokenizer, normalizers.Lowercase())
+        lengths = (max_positions(model), longest, int(self.tokenizer.model_max_length))
+        self.length = min(PAIR_LENGTH, *filter(None, lengths))
         words = Passage("", "", "a b c d " * self.length, ())
         try:
             _ = list(self.logits([("who?", words, (0, 0))]))

@@ -85,13 +85,39 @@ def read_usage(folder: Path, base: str, whole: bool) -> Usage:
         raise InputError(f"model.base: {base}: {error}") from error
 
 
+def read_pairs(folder: Path) -> tuple[int | None, bool]:
+    """Returns the longest pair of a cross-encoder in tokens, if it says one, and whether texts are lower-cased.
+
+    Raises InputError for a default prompt, which sentence-transformers puts before each pair.
+    """
+    made, (_, transformer) = _json(folder, CONFIGURATION_FILE), _transformer(folder)
+    prompts, name = made.get("prompts"), made.get("default_prompt_name")
+    if name is not None and isinstance(prompts, dict) and prompts.get(name):
+        raise InputError(
+            f"{CONFIGURATION_FILE}: a default prompt ({name}: {prompts[name]!r:.80}) is not supported; choose another cross-encoder"
+        )
+    return _longest(transformer), bool(transformer.get("do_lower_case"))
+
+
+def _transformer(folder: Path) -> tuple[str, JsonObject]:
+    """Returns the name of the file of the transformer's settings, empty if there is none, and the settings."""
+    name = next((name for name in TRANSFORMER_FILES if (folder / name).is_file()), "")
+    return name, _json(folder, name) if name else {}
+
+
+def _longest(transformer: JsonObject) -> int | None:
+    longest = transformer.get("max_seq_length")
+    if type(longest) not in (int, type(None)):
+        raise InputError(f"its max_seq_length is {longest!r}; write a whole number, or leave it out")
+    return longest
+
+
 def _usage(folder: Path, whole: bool) -> Usage:
     if not (file := folder / MODULES_FILE).is_file():
         return _bare_usage(folder) if whole else Usage()
     modules = _modules(file.read_bytes())
     made = _json(folder, CONFIGURATION_FILE)
-    of_transformer = next((name for name in TRANSFORMER_FILES if (folder / name).is_file()), "")
-    transformer = _json(folder, of_transformer) if of_transformer else {}
+    of_transformer, transformer = _transformer(folder)
     pooling = _json(folder, Path(dict(modules).get("Pooling", "")) / "config.json")
     include_prompt, lower_case = pooling.get("include_prompt", True), transformer.get("do_lower_case")
     usage = Usage(*_prompts(made), include_prompt=bool(include_prompt), lower_case=bool(lower_case))
@@ -103,14 +129,11 @@ def _usage(folder: Path, whole: bool) -> Usage:
             raise InputError(f"{of_transformer}: {name} is not supported: {OTHER}")
     if not pooling:
         raise InputError("its Pooling has no config.json: save it anew with sentence-transformers")
-    longest = transformer.get("max_seq_length")
-    if type(longest) not in (int, type(None)):
-        raise InputError(f"its max_seq_length is {longest!r}; write a whole number, or leave it out")
     cosine = (made.get("similarity_fn_name") or "cosine") == "cosine"
     return replace(
         usage,
         dense={path: _dense(folder, path) for name, path in modules if name == "Dense"},
-        max_length=longest,
+        max_length=_longest(transformer),
         pooling=_pooling(pooling),
         normalise=cosine or modules[-1][0] == "Normalize",
     )
