@@ -44,16 +44,19 @@ def pod_of(settings: Kubeflow, step: str) -> Pod:
 
 
 def check_gpus(plan: Plan, config: Config) -> None:
-    """Raises InputError for a step whose settings need a GPU that its pod lacks, or would leave its pod's GPU idle."""
+    """Raises InputError for a step whose settings need a GPU that its pod lacks, or would leave a GPU of its pod idle, and
+    for a training with more processes than questions per step."""
     for node in plan.nodes.values():
         name, settings = node.step.name, json.loads(node.config)
-        gpus = pod_of(config.kubeflow, name).gpus
+        pod = pod_of(config.kubeflow, name)
+        gpus = pod.gpus
         if not node.step.gpu:
             continue
         device = settings.get("encode", {}).get("device", "auto")
         needs = {"encode.device": device} if device.startswith("cuda") else {}
-        if settings.get("train", {}).get("precision") == "float16":
-            needs["train.precision"] = "float16"
+        for section, setting in (("train", "precision"), ("encode", "compute")):
+            if settings.get(section, {}).get(setting) == "float16":
+                needs[f"{section}.{setting}"] = "float16"
         for setting, value in needs.items() if not gpus else ():
             raise InputError(
                 f"{node.path}: {setting}={value} needs a GPU, and its pod has none: set kubeflow.gpu.gpus=1, or another "
@@ -64,9 +67,22 @@ def check_gpus(plan: Plan, config: Config) -> None:
                 f"{node.path}: encode.device=cpu would leave its pod's GPU idle: leave it out, or set "
                 f"kubeflow.steps.{name}.gpus=0"
             )
-        processes = settings["train"].get("processes") if gpus and node.step.multi_node else None
-        if processes and processes > gpus:
+        if not node.step.multi_node:
+            continue
+        processes = settings["train"]["processes"]
+        if gpus and processes and processes > gpus:
             raise InputError(
                 f"{node.path}: train.processes={processes} needs a GPU for each, and its pod has {gpus}: set "
                 f"kubeflow.steps.{name}.gpus={processes}, or fewer processes"
+            )
+        if processes and processes < pod.visible_gpus:
+            raise InputError(
+                f"{node.path}: train.processes={processes} would leave GPUs of its pod idle, which has {gpus}: leave it out, "
+                f"or set kubeflow.steps.{name}.gpus={processes}"
+            )
+        together = (processes or max(pod.visible_gpus, 1)) * pod.nodes
+        if together > (batch_size := settings["train"]["batch_size"]):
+            raise InputError(
+                f"{node.path}: train.batch_size={batch_size} leaves some of {together} processes without a question: raise "
+                "it, or set fewer GPUs, nodes or train.processes"
             )

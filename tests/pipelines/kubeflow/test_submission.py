@@ -68,6 +68,26 @@ def test_pods_fetch_beir_s_collections_themselves(kubeflow, command, beir_server
             "train.precision=float16 needs",
         ),
         (
+            "--host HOST --set kubeflow.gpu.gpus=0 --set encode.compute=float16",
+            "encode.compute=float16 needs",
+        ),
+        (
+            "--host HOST --set kubeflow.steps.train.gpus=4 --set train.processes=1",
+            "train: train.processes=1 would leave GPUs of its pod idle, which has 4: leave it out, or set "
+            "kubeflow.steps.train.gpus=1",
+        ),
+        *(
+            (
+                f"--host HOST {pods} --set train.batch_size=4",
+                "train: train.batch_size=4 leaves some of 8 processes",
+            )
+            for pods in (
+                "--set kubeflow.steps.train.gpus=8",
+                "--set kubeflow.steps.train.gpus=4 --set kubeflow.steps.train.nodes=2",
+                "--set kubeflow.gpu.gpus=0 --set train.processes=8",
+            )
+        ),
+        (
             "--host HOST --set kubeflow.steps.split.gpus=1",
             "kubeflow.steps.split.gpus=1: split uses no GPU: leave the setting out",
         ),
