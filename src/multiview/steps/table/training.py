@@ -90,7 +90,7 @@ STEPS = (
     Step(
         name="mine",
         about="Hard negatives mined with the index of the round before.",
-        version=13,
+        version=14,
         function_path="multiview.negatives.mining:mine",
         settings=("mining", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "bm25_negatives"),
@@ -101,7 +101,7 @@ STEPS = (
     Step(
         name="teach",
         about="Scores of a cross-encoder for what each training question learns from.",
-        version=4,
+        version=5,
         function_path="multiview.negatives.cross_encoder:teach",
         settings=("mining.cross_encoder", "encode.compute", "encode.batch_tokens", "encode.device"),
         inputs=("passages", "questions", "hard_negatives"),
