@@ -123,7 +123,7 @@ def test_questions_without_offsets_whose_passages_hold_no_answer_are_kept_counte
     corpus = write(tmp_path / "c.jsonl", [{"id": id_, "text": text} for id_, text in texts.items()])
     golds = {"q": ["a"], "r": ["b"], "s": ["c", "a"], "t": ["c", "b"]}
     rows = [
-        {"qid": qid, "question": "When?", "answers": ["1203"], "positive_ids": gold}
+        {"qid": qid, "question": f"When was {qid}?", "answers": ["1203"], "positive_ids": gold}
         for qid, gold in golds.items()
     ]
     asked = write(tmp_path / "q.jsonl", rows)

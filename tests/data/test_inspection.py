@@ -137,7 +137,7 @@ def test_passages_that_come_again_are_counted_once(tmp_path):
     [
         (3, 3, {"shards": 4}, "corpus.shards=4: the corpus has only 3 passages; set fewer shards"),
         (5, 2, {"shards": 3, "keep": "gold"}, "corpus.shards=3: the corpus has only 2 passages; set fewer shards"),
-        (3, 1, {"dev_source": ()}, "questions.source: all questions are about one passage, so nothing can be held out"),
+        (3, 1, {"dev_source": ()}, "questions.source: all questions are about one passage, or ask the same, so nothing can be held out"),
         (3, 3, {"hard_negatives": "given"}, "questions.hard_negatives=given: no training question names a negative"),
         (3, 9, {}, "questions.source: the gold passages of 5 of 8 questions are not in the corpus"),
     ],

@@ -114,6 +114,7 @@ def test_rows_that_ask_the_same_share_their_gold_passages_and_are_held_out_toget
     assert sum(len(q.positive_ids) > 1 for q in shared) == report.remarks.counts.get(ASKED_AGAIN, 0)
     if rows:
         train, dev = held_out(shared, 0.3, seed)
+        assert dev or len({row[2] for row in rows}) == 1
         assert not {(q.question, q.answers) for q in train} & {(q.question, q.answers) for q in dev}
 
 
