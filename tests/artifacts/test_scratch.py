@@ -30,7 +30,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path, monkeypatch):
     remove_scratch()
     monkeypatch.setenv("MULTIVIEW_SCRATCH", str(tmp_path / "gone"))
     with pytest.raises(
-        InputError, match=rf"^MULTIVIEW_SCRATCH={tmp_path}/gone: no scratch folder there \(No such"
+        InputError, match=rf"^MULTIVIEW_SCRATCH={tmp_path}/gone: there is no such folder; make it"
     ):
         scratch()
 

@@ -15,16 +15,15 @@ _folders: dict[int, Path] = {}
 
 def scratch() -> Path:
     """Returns this process's scratch folder, which is removed at exit, unless the process is killed outright.
-    Raises InputError where it cannot be made."""
+    Raises InputError where MULTIVIEW_SCRATCH names none."""
     process = os.getpid()
     if process not in _folders:
         chosen = os.environ.get(environment.SCRATCH)
         try:
             _folders[process] = Path(tempfile.mkdtemp(prefix="multiview-", dir=chosen))
-        except OSError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise InputError(
-                f"{environment.SCRATCH}={chosen or ''}: no scratch folder there ({error.strerror}): name a folder that can be "
-                "written to"
+                f"{environment.SCRATCH}={chosen or ''}: there is no such folder; make it, or name another"
             ) from error
         atexit.register(remove_scratch)
     return _folders[process]

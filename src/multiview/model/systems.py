@@ -29,14 +29,11 @@ WITHOUT_MODEL = ("bm25", "doct5query")
 STAGES = ("warm_up", "round_two")
 """Settings of section train that hold the differences of one stage of training."""
 
-NOT_IN_WARM_UP = {
-    name: getattr(Train(), name)
-    for name in (
-        *("validate_steps", "patience", "validation_questions", "validation_passages"),
-        *("distill_weight", "negatives", "positive_passage"),
-    )
-}
-"""Settings of section train that the warm-up does not read, with their defaults: it has no validation, which needs real
+NOT_IN_WARM_UP = Train().model_dump(
+    include={"validate_steps", "patience", "validation_questions", "validation_passages"}
+    | {"distill_weight", "negatives", "positive_passage"}
+)
+"""Settings of section train that the warm-up does not read, with their defaults: it has no validation, which asks real
 questions, no hard negatives, no teacher, which scores them, and one passage per query."""
 
 SHAPE = {"rounds", "model", "start_from", *STAGES}
@@ -61,7 +58,8 @@ def resolve(overrides: Overrides) -> Config:
     if address := config.train.model:
         saved = _saved_settings(address)
         check(saved, config.train)
-        config = _with_saved(config, saved, f"train.model: {address}")
+        check_saved(saved, config.model, f"train.model: {address}")
+        config = config.model_copy(update={"model": saved.model_copy(update={"base": config.model.base})})
     check_first_views(config, config.model)
     return config
 
@@ -122,13 +120,6 @@ def check_saved(saved: Model, wanted: Model, subject: str) -> None:
         cut = name.endswith("_length") and architecture(saved.architecture).as_base and given > own
         if given not in (own, getattr(usual, name)) and not cut:  # lengths are cut to the base's own
             raise InputError(f"model.{name}: {given}, but {subject} has {own}: set model.{name}={own}")
-
-
-def _with_saved(config: Config, saved: Model, subject: str) -> Config:
-    """Returns a config with the settings of a saved model, which `subject` names, in place of its own. Raises as
-    `check_saved`."""
-    check_saved(saved, config.model, subject)
-    return config.model_copy(update={"model": saved.model_copy(update={"base": config.model.base})})
 
 
 def resolve_systems(overrides: Overrides) -> dict[str, Config]:

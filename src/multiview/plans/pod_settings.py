@@ -77,12 +77,12 @@ def check_gpus(plan: Plan, config: Config) -> None:
             )
         if processes and processes < pod.visible_gpus:
             raise InputError(
-                f"{node.path}: train.processes={processes} would leave GPUs of its pod idle, which has {gpus}: leave it out, "
-                f"or set kubeflow.steps.{name}.gpus={processes}"
+                f"{node.path}: train.processes={processes} would leave GPUs of its pod idle, which has {gpus}: "
+                f"leave it out, or set kubeflow.steps.{name}.gpus={processes}"
             )
         together = (processes or max(pod.visible_gpus, 1)) * pod.nodes
         if together > (batch_size := settings["train"]["batch_size"]):
             raise InputError(
-                f"{node.path}: train.batch_size={batch_size} leaves some of {together} processes without a question: raise "
-                "it, or set fewer GPUs, nodes or train.processes"
+                f"{node.path}: train.batch_size={batch_size} leaves some of {together} processes without a question: "
+                "raise it, or set fewer GPUs, nodes or train.processes"
             )

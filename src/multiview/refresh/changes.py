@@ -37,9 +37,9 @@ def find_changes(context: StepContext) -> None:
 
     A passage is kept if the index holds its id with the same content, and its views come from the same model, the same
     settings of `encode` for passages and `index.merge_views`, and the current versions of the steps that made the index
-    and its embeddings. Its sentences must have been split for the same language by the same version, and its queries made by
-    the same `generator` (where that is an input) with the same settings of generation. With `settings.refresh.full`
-    none is kept.
+    and its embeddings. Its sentences must have been split for the same language by the same version, and its queries
+    made by the same `generator` (where that is an input) with the same settings of generation. With
+    `settings.refresh.full` none is kept.
 
     Writes the other passages, in corpus order, into `corpus.shards` files `shard-00.parquet` … of nearly equal numbers.
     Where all passages must be encoded and the corpus has as many files, its files are copied unchanged, so that

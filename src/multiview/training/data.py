@@ -126,8 +126,8 @@ def warm_up_data(context: StepContext, folder: Path) -> TrainingData:
     stream = QueryStream(passages.ids_with_queries, passages.queries, settings)
     if 1 in (stream.batch_size, settings.negative_group):
         raise InputError(
-            "train.warm_up: one passage with queries, batch_size=1 or negative_group=1 leaves a query no negative to learn "
-            "from; give more, or skip the warm-up with train.warm_up={}"
+            "train.warm_up: one passage with queries, batch_size=1 or negative_group=1 leaves a query no negative to "
+            "learn from; give more, or skip the warm-up with train.warm_up={}"
         )
     if settings.warmup_passage == "with_query":
         context.events.warning(

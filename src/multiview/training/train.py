@@ -106,7 +106,7 @@ def fit(data: TrainingData, context: StepContext) -> None:
 def _memory_hint(settings: Train) -> str:
     """Returns what to set so that the same training takes less memory of a GPU."""
     if settings.chunk is None:
-        return "set train.chunk, such as to 64 sequences, which takes longer and draws other dropout masks, of the same loss"
+        return "set train.chunk, such as to 64 sequences, which takes longer and draws other dropout masks"
     ways = [f"train.chunk below {settings.chunk}"] if settings.chunk > 1 else []
     ways += [] if settings.gradient_checkpointing else ["train.gradient_checkpointing=true"]
     return f"set {' or '.join(ways or ['a smaller model.passage_length'])}"
