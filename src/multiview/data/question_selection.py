@@ -53,14 +53,14 @@ def select(settings: Config, scan: CorpusScan, report: Report) -> Selection:
             report.remark(NO_GOLD, f"question {question.qid}")
     train = [q for q in train if q.positive_ids]
     if not section.dev_source:
-        kept, dev = held_out(train, section.dev_share, section.seed)
-        if train and not (kept and dev):
+        rest, dev = held_out(train, section.dev_share, section.seed)
+        if train and not (rest and dev):
             report.problem(
                 "training questions of which none can be held out",
                 "questions.source: all questions are about one passage, or ask the same, so nothing can be held out; "
                 "give questions.dev_source",
             )
-        train = kept
+        train = rest
     if section.one_per_passage:
         train = one_per_passage(train, section.seed)
     train = limited(train, section.limit, section.seed)

@@ -199,14 +199,14 @@ def _drops(policy: Gate, champion: Measurements | None, metrics: Mapping[str, Di
         return
     usual = Gate().drops
     drops = {name: allowed for name, allowed in policy.drops.items() if allowed is not None}
-    compared = [name for name in drops if name in metrics and metrics[name].difference is not None]
+    compared = any(name in metrics and metrics[name].difference is not None for name in drops)
     for name, allowed in drops.items():
-        if name not in compared:
+        metric = metrics.get(name)
+        if metric is None or metric.difference is None:
             # The defaults serve questions with answers, with gold passages or with both; what is set must be measured.
             if not compared or allowed != usual.get(name):
                 yield Check(f"drops.{name}", False, NOT_MEASURED)
             continue
-        metric = metrics[name]
         lowest = metric.difference if metric.low is None else metric.low
         interval = (
             "" if metric.low is None else f" ({CONFIDENCE:.0%}: {metric.low:+.3f} to {metric.high:+.3f})"
