@@ -26,7 +26,10 @@ def questions(content: str | bytes, *says: str, name: str = "q.jsonl", settings:
 
 def answered(content: str, *says: str, settings: str = "") -> Command:
     """Like `questions`, in a file whose questions have answers."""
-    more = "".join(row(qid=f"r{number}", positive_ids=[f"p{number}"], answers=["a"]) for number in (1, 2))
+    more = "".join(
+        row(qid=f"r{number}", question=f"Who {number}?", positive_ids=[f"p{number}"], answers=["a"])
+        for number in (1, 2)
+    )
     files = {"p.jsonl": PASSAGES, "q.jsonl": content + more}
     return Command(f"multiview inspect p.jsonl q.jsonl {settings}", ("q.jsonl", *says), files)
 

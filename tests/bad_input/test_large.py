@@ -34,7 +34,10 @@ SENTENCES = " ".join(f"Sentence number {number} is here." for number in range(MA
 ASKS = "What?"
 QUESTION: Mapping[str, object] = {"qid": "q", "question": ASKS, "answers": ["tower"], "positive_ids": ["s1"]}
 OTHERS = [{"id": f"s{number}", "text": f"Short passage {number}. A tower."} for number in range(8)]
-ASKED = [dict(QUESTION) | {"qid": f"o{number}", "positive_ids": [f"s{number}"]} for number in range(8)]
+ASKED = [
+    dict(QUESTION) | {"qid": f"o{number}", "question": f"Who {number}?", "positive_ids": [f"s{number}"]}
+    for number in range(8)
+]
 
 
 def lines(file: Path, *rows: Mapping[str, object]) -> str:

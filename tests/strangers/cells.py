@@ -138,7 +138,7 @@ CELLS = (
                 "p.jsonl": lines(*({"id": name, "text": "A town."} for name in ("North", "Sea", "Bask"))),
                 "q.jsonl": lines(
                     *(
-                        {"qid": name, "question": "Which?", "positive_ids": [name]}
+                        {"qid": name, "question": f"Which {name}?", "positive_ids": [name]}
                         for name in ("Sea", "Bask")
                     ),
                     {"qid": "r", "question": "Which?", "positive_ids": ["North Sea"]},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.strangers.case import LINES, Case, lines
 
-ASKED_BY_ID = [{"qid": f"q{n}", "question": "Who?", "positive_ids": [f"t{n}"]} for n in range(2)]
+ASKED_BY_ID = [{"qid": f"q{n}", "question": f"Who {n}?", "positive_ids": [f"t{n}"]} for n in range(2)]
 
 TABLES = {
     "ids of passages beside those of their documents": Case(
