@@ -235,7 +235,7 @@ def test_a_step_in_someone_elses_pipeline_is_a_run_of_its_own(store, done, seen_
     ("settings", "line"),
     [
         ("evaluation.depth=3", "evaluation.depth is not read by encode, which reads encode"),
-        ("encode.computes=float32", "there is no setting encode.computes; did you mean compute"),
+        ("encode.computes=float32", "encode.computes is not read by encode, which reads encode.compute"),
         ("encode", "expected SECTION.NAME=VALUE"),
     ],
 )

@@ -132,13 +132,12 @@ def configured(declared: Step, text: str) -> str:
     """Returns the canonical JSON of the settings that a step reads, from a text in the form of `--set`. Any step may be
     given `model.architecture`, which decides defaults; any other setting that it does not read raises InputError."""
     overrides = parse_settings(text)
-    config = resolve(overrides)
     for leaf in leaves(overrides):
         if leaf != "model.architecture" and not declared.reads(leaf):
             raise InputError(
                 f"{leaf} is not read by {declared.name}, which reads {', '.join(declared.settings)}"
             )
-    return declared.configure(config)
+    return declared.configure(resolve(overrides))
 
 
 def _begin_alone(
