@@ -40,7 +40,7 @@ def test_a_refused_challenger_is_not_handed_on(promoted_corpus: ChangingCorpus):
 def test_a_champion_of_a_store_that_was_moved(promoted_corpus: ChangingCorpus):
     promoted_corpus.refresh()
     moved = promoted_corpus.folder / "moved"
-    shutil.move(promoted_corpus.store.root, moved)
+    shutil.move(promoted_corpus.store.url, moved)
     corpus = replace(promoted_corpus, store=LocalStore(moved))
     assert (
         digests(corpus, corpus.refresh(export=EXPORT))[names.INDEX]

@@ -100,7 +100,9 @@ def test_an_allowance_of_one_metric_keeps_the_checks_of_the_others() -> None:
         ({"accuracy_at_1": None}, []),
         ({}, []),
     ):
-        policy = Gate.model_validate(Gate(drops=given).model_dump(mode="json"))  # as a step reads it
+        policy = Gate.model_validate(
+            Gate.model_validate({"drops": given}).model_dump(mode="json")
+        )  # as a step reads it
         champion = replace(CHAMPION, values=all_of_them)
         assert failed(verdict(policy, measured(30, values=worse), champion)) == found, given
 

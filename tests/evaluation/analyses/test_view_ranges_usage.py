@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +42,8 @@ def test_of_equal_views_the_first_wins_however_many_they_are():
         index = hand_index(equal, [f"p{number:02}" for number in range(30)])
         queries, gold = rng.normal(size=(30, 768)).astype(np.float32), np.arange(30)
         assert len({*index.view_scores(queries[0], 0)}) == 1
-        assert gold_winners(SimpleNamespace(index=index, queries=queries, gold=gold)).tolist() == [0] * 30
+        given: Any = SimpleNamespace(index=index, queries=queries, gold=gold)
+        assert gold_winners(given).tolist() == [0] * 30
 
 
 def test_cosines_are_means_over_the_passages_that_have_both_views(camvr, monkeypatch):
