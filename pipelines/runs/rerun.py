@@ -87,5 +87,5 @@ def _artifacts(
                 f"{reader} needs {kind} of {path}, which run {earlier.run.id} has not finished: "
                 f"rerun {node.path} first, with --downstream"
             )
-        references.append(in_store(step.outputs[kind], near) if near else step.outputs[kind])
+        references.append(in_store(step.outputs[kind], near))
     return references

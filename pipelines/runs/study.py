@@ -155,7 +155,7 @@ def rows_of_runs(
                 "run if it was deleted there, then compare"
             )
         for system, found in evaluations.items():
-            evaluation = in_store(found, near) if near else found
+            evaluation = in_store(found, near)
             if evaluation not in [known for known, _ in rows.values()]:
                 rows[system, run.run.id] = evaluation, run.run.architectures.get(system)
         if run.run.id not in {id_ for _, id_ in rows}:

@@ -235,8 +235,10 @@ def load_record(address: str, setting: str = "") -> Artifact:
     return Artifact(store, record)
 
 
-def in_store(reference: Reference, store: Store) -> Reference:
+def in_store(reference: Reference, store: Store | None) -> Reference:
     """Returns a reference to the same artifact in `store` if that has it too, such as a copy; else `reference`."""
+    if store is None:
+        return reference
     _, kind, key = split_address(reference.address)
     record = read_whole(store, kind, key)
     same = record is not None and record.digest == reference.digest

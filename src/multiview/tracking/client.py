@@ -108,10 +108,9 @@ def our_experiment(client: MlflowClient) -> Experiment | None:
     return found
 
 
-def instance(client: MlflowClient) -> str:
+def instance(experiment: Experiment | None) -> str:
     """Returns what tells an MLflow server's experiment from that of a server set up anew at the same address."""
-    found = our_experiment(client)
-    return f"{found.experiment_id} {found.creation_time}" if found else ""
+    return f"{experiment.experiment_id} {experiment.creation_time}" if experiment else ""
 
 
 def deleted(kind: str, name: str, id_: str) -> TrackingUnavailable:

@@ -13,7 +13,7 @@ from multiview.evaluation.files import METRICS_FILE, TABLE_FILE
 from multiview.evaluation.tables import escaped, markdown_table
 from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import Run, StepState, finished_outputs, studies_of
-from multiview.tracking.client import RUN_FILE, connect, deleted, our_experiment, settle
+from multiview.tracking.client import RUN_FILE, connect, deleted, instance, our_experiment, settle
 from multiview.tracking.experiment import VIEW_TAG, experiment_tags
 from multiview.tracking.mlflow_runs import (
     Tags,
@@ -46,8 +46,7 @@ DESCRIPTION_CHARACTERS = 5000
 
 def claims_of(run: str, uri: str, experiment: Experiment) -> str:
     """Returns the folder, in its store, that says which runs of this MLflow belong to a run."""
-    server = f"{uri} {experiment.experiment_id} {experiment.creation_time}"
-    return f"{names.RUNS}/{run}/mlflow/{short_digest(server)}"
+    return f"{names.RUNS}/{run}/mlflow/{short_digest(f'{uri} {instance(experiment)}')}"
 
 
 class Shipment:

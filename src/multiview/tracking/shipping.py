@@ -165,7 +165,7 @@ def _ship(shipment: Shipment, states: list[StepState]) -> str:
 
 def _fingerprint(store: Store, run: Run, states: Iterable[StepState], uri: str) -> bytes:
     """Digest of what MLflow should have of a run, and of the database that should have it."""
-    lines = [uri, database(uri) or instance(connect(uri)), *studies_of(store, run)]
+    lines = [uri, database(uri) or instance(our_experiment(connect(uri))), *studies_of(store, run)]
     for state in sorted(states, key=lambda s: s.path):
         events = sum(1 for _ in read_events(store, state.attempt)) if state.attempt else 0
         status = "done" if state.status == "found" else state.status
