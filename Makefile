@@ -140,7 +140,7 @@ format: setup
 
 # What is written from the code; a test says when it is out of date.
 docs: setup
-	$(BIN)/multiview config --markdown > docs/configuration.md
+	$(BIN)/python -m tests.docs.test_configuration_page > docs/configuration.md
 
 # What tests hold: graphs of pipelines, defaults, outputs. Look at the difference before committing it.
 golden: setup

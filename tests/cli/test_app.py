@@ -82,7 +82,7 @@ def test_no_columns_are_eighty(words: list[str]) -> None:
 FULL = Path("/dev/full")
 WRITTEN = {
     "by Rich": ["config"],
-    "by print": ["config", "--markdown"],
+    "by print": ["plan", "--passages", "21e6", "--model", "bert-base"],
     "help": ["search", "--help"],
 }
 buffered = pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])

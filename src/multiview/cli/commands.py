@@ -236,16 +236,12 @@ def config(
     ] = None,
     preset: Preset = None,
     settings: Settings = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/configuration.md.")] = False,
     debug: Debug = False,
 ) -> None:
     """Show every setting with its value (the default, or the preset's), type and meaning."""
-    from multiview.cli import settings as text
+    from multiview.cli.settings import show_settings
 
-    if markdown:
-        print(text.markdown(), end="")
-    else:
-        text.show_settings(name, preset, settings or [])
+    show_settings(name, preset, settings or [])
 
 
 def _counted(about: str) -> OptionInfo:

@@ -1,11 +1,9 @@
-"""`multiview config` and docs/configuration.md: every setting as its class documents it."""
+"""`multiview config`: every setting as its class documents it."""
 
-import ast
 import json
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
@@ -14,12 +12,10 @@ from rich.text import Text
 
 from multiview.cli.console import Console
 from multiview.config import Config, Section
-from multiview.config.documents import document_names
 from multiview.config.kubeflow import GpuPod, Pod
 from multiview.config.overrides import SYSTEMS, flatten, gather
 from multiview.config.section import DERIVED, UNKEYED, plain
 from multiview.errors import InputError, nearest
-from multiview.model.layouts import LAYOUTS
 from multiview.model.systems import resolve
 
 BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
@@ -48,57 +44,7 @@ def sections(config: Config | None = None) -> dict[str, list[Setting]]:
 
 def about(section: str) -> str:
     """Returns the docstring of a section's class."""
-    return _paragraph(type(getattr(Config(), section)).__doc__)
-
-
-def markdown() -> str:
-    """Returns the text of docs/configuration.md."""
-    parts = [
-        "# Configuration\n\n"
-        "*Written by `make docs` from `src/multiview/config/`; `multiview config` shows the same.*\n\n"
-        "Settings are changed by a preset (`--preset`, a name or a YAML file) and then by "
-        "`--set SECTION.NAME=VALUE`, whose value is YAML: `--set train.warmup_steps=null`, "
-        "`--set 'corpus.columns={id: pid}'`. A preset may begin with `extends: NAME`, the preset that it changes, or "
-        "`extends: [NAME, NAME]`, where later ones win. Defaults are the papers' unless marked *ours*. A setting "
-        "marked ° is not part of artifact keys: it changes how a step runs but not what it writes, it names "
-        "something that the key holds by content, or it shapes the pipeline.\n"
-    ]
-    for section, settings in sections().items():
-        rows = [
-            (f"`{each.name}`{'' if each.keyed else ' °'}", f"`{each.type}`", f"`{each.default}`", each.about)
-            for each in settings
-        ]
-        parts.append(f"## {section}\n\n{about(section)}\n")
-        parts.append(_table(("setting", "type", "default", "meaning"), rows))
-    parts.append(
-        "## Architectures\n\nEach architecture has defaults of its own, which presets and settings override.\n"
-    )
-    own = {
-        name: ", ".join(f"`{setting}={value}`" for setting, value in flattened(layout.defaults))
-        for name, layout in LAYOUTS.items()
-    }
-    rows = [(f"`{name}`", defaults or "none of its own") for name, defaults in own.items()]
-    parts.append(_table(("`model.architecture`", "defaults"), rows))
-    parts.append(
-        f"## Presets\n\n{', '.join(f'`{name}`' for name in document_names('preset'))}: `multiview config --preset NAME` shows all "
-        "settings with one, and the files are in `src/multiview/config/presets/`.\n"
-    )
-    rows = [(f"`{name}`", about) for name, about in environment_variables()]
-    parts += [
-        "## Environment\n\nVariables of the environment that multiview reads besides; their values are no part of keys.\n",
-        _table(("variable", "meaning"), rows),
-    ]
-    return "\n".join(parts)
-
-
-def environment_variables() -> Iterator[tuple[str, str]]:
-    """Yields each variable that a person chooses, as `multiview.environment` declares and documents it."""
-    text = files("multiview").joinpath("environment.py").read_text(encoding="utf-8")
-    chosen = text.partition("chosen by a person")[2].partition("# ---")[0].partition("\n")[2]
-    statements = ast.parse(chosen).body
-    for declared, documented in zip(statements[::2], statements[1::2], strict=True):
-        assert isinstance(declared, ast.Assign) and isinstance(documented, ast.Expr)
-        yield ast.literal_eval(declared.value), _paragraph(ast.literal_eval(documented.value))
+    return paragraph(type(getattr(Config(), section)).__doc__)
 
 
 def show_settings(name: str | None, preset: str | None, settings: Sequence[str]) -> None:
@@ -157,7 +103,7 @@ def _settings(defaults: Section, values: Section, prefix: str) -> Iterator[Setti
         if isinstance(default, Section) and not isinstance(default, GpuPod):
             yield from _settings(default, value, f"{prefix}.{name}")
         else:
-            type_, meaning = _type(field.annotation, field), _paragraph(field.description)
+            type_, meaning = _type(field.annotation, field), paragraph(field.description)
             keyed = UNKEYED not in field.metadata
             yield Setting(f"{prefix}.{name}", type_, written(default), written(value), meaning, keyed)
 
@@ -184,11 +130,6 @@ def _type(annotation: Any, field: FieldInfo | None = None) -> str:
     return ("anything" if annotation is Any else annotation.__name__) + ",".join(bounds)
 
 
-def _paragraph(text: str | None) -> str:
+def paragraph(text: str | None) -> str:
+    """Returns a docstring on one line."""
     return " ".join((text or "").split())
-
-
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """A Markdown table. Bars in cells are escaped: each would begin another cell."""
-    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *escaped))
