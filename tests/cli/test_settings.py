@@ -13,7 +13,6 @@ from multiview.errors import InputError
 from multiview.model.systems import resolve
 from tests.fixtures.settings import settings_of
 
-
 LISTED = {
     "kubeflow.gpu" if name.startswith("kubeflow.gpu.") else name for name in settings_of(Config())
 } - set(DERIVED_SETTINGS)
