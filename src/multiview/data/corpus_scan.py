@@ -1,8 +1,5 @@
 """A single pass over the whole corpus, which checks ids, texts and columns, and looks for the questions' answers."""
 
-# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
-# pyright: reportAttributeAccessIssue=false
-
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence

@@ -1,8 +1,5 @@
 """Passages as the `split` step writes them: the schema of Parquet shards, and their readers."""
 
-# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
-# pyright: reportAttributeAccessIssue=false
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -1,8 +1,5 @@
 """Writes checked passages as shards: their computed columns, the files where they wait, shard sizes, row groups."""
 
-# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
-# pyright: reportAttributeAccessIssue=false
-
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path

@@ -1,8 +1,5 @@
 """Building and writing an index: from the embeddings of all shards, or from any other stored views in order."""
 
-# pyarrow.compute fills itself with functions when imported, which pyright cannot see.
-# pyright: reportAttributeAccessIssue=false
-
 from __future__ import annotations
 
 import hashlib

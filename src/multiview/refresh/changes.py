@@ -1,8 +1,5 @@
 """The changes of a corpus since an index was built: which passages must be encoded, and which the index holds."""
 
-# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
-# pyright: reportAttributeAccessIssue=false
-
 import shutil
 
 import numpy as np

@@ -6,9 +6,6 @@ docs/serving.md has the language. Every condition is true or false of every pass
 missing. Python's parser reads the text into a syntax tree; nothing of it is executed.
 """
 
-# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
-# pyright: reportAttributeAccessIssue=false
-
 import ast
 import io
 import operator

@@ -1,8 +1,5 @@
 """The passages that a training reads, in a file mapped into memory."""
 
-# pyarrow.compute fills itself with functions when imported, which pyright cannot see.
-# pyright: reportAttributeAccessIssue=false
-
 from __future__ import annotations
 
 from bisect import bisect_left

@@ -1,8 +1,5 @@
 """Readers of the user's passages, as Arrow tables, and questions, which check every row and name its location."""
 
-# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
-# pyright: reportAttributeAccessIssue=false
-
 import contextlib
 import math
 import re

@@ -1,9 +1,6 @@
 """Views with the answer: whether they find the passage (CAMVR Eq. 15, Table 4), and how training finds them
 (CAMVR 3.2, 4.1)."""
 
-# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
-# pyright: reportAttributeAccessIssue=false
-
 from collections import Counter
 from collections.abc import Sequence
 
