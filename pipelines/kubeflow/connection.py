@@ -15,7 +15,7 @@ from multiview.cli.options import options_of, with_options
 from multiview.config import Section
 from multiview.config.documents import checked, read_document
 from multiview.config.kubeflow import reached_by_people
-from multiview.config.overrides import PLACES, Overrides
+from multiview.config.overrides import PLATFORM_SECTIONS, Overrides
 from multiview.config.section import Address, matching
 from multiview.errors import InputError, nearest
 
@@ -121,8 +121,8 @@ def resolve_profile(name: str | None, flags: dict[str, str | None]) -> Profile:
         raise InputError(f"{where}: expected names with values")
     set_flags = {name: value or None for name, value in flags.items() if value is not None}  # "" unsets one
     profile = checked(Profile, settings | set_flags, where)
-    if unknown := set(profile.settings) - PLACES:
+    if unknown := set(profile.settings) - PLATFORM_SECTIONS:
         raise InputError(
-            f"{where}: settings.{min(unknown)} decides what a run does: a profile has {' and '.join(sorted(PLACES))} alone"
+            f"{where}: settings.{min(unknown)} decides what a run does: a profile has {' and '.join(sorted(PLATFORM_SECTIONS))} alone"
         )
     return profile

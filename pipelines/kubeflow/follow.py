@@ -44,7 +44,7 @@ finds an archived log by the node's id, WORKFLOW-NUMBER, from KFP 2.17 on, and t
 pod's name."""
 END = 64 * 1024
 """Bytes of a log's end that are read."""
-OTHERS = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ |\[KFP Executor ")
+SYSTEM_LINES = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ |\[KFP Executor ")
 """How lines of KFP's launcher, driver and executor begin."""
 LAST_LINES = 3
 
@@ -275,7 +275,7 @@ def reason_in(log: str) -> str | None:
         return errors[-1]
     # The step's own lines begin after the executor's JSON.
     begun = max((number for number, line in enumerate(lines, 1) if line == "}"), default=0)
-    own = [line.strip() for line in lines[begun:] if not OTHERS.match(line)]
+    own = [line.strip() for line in lines[begun:] if not SYSTEM_LINES.match(line)]
     said = " / ".join(own[-LAST_LINES:] or [line.partition("] ")[2] for line in lines[-1:]])
-    killed = any("signal: killed" in line for line in lines if OTHERS.match(line))
+    killed = any("signal: killed" in line for line in lines if SYSTEM_LINES.match(line))
     return f"killed, as where memory runs out; its last lines: {said}" if killed else said or None

@@ -55,10 +55,10 @@ def collected(store: Store, champions: int = 3, indexes: tuple[str, ...] = ()) -
 
 
 def test_what_nothing_refers_to_goes_and_all_other_kinds_stay(store: LocalStore) -> None:
-    for kind in (*garbage.COLLECTED, names.MODEL, names.PASSAGES, names.EVALUATION, names.NEGATIVES):
+    for kind in (*garbage.COLLECTABLE, names.MODEL, names.PASSAGES, names.EVALUATION, names.NEGATIVES):
         artifact(store, kind, "old")
     aged(store)
-    assert collected(store) == {f"{kind}/old" for kind in garbage.COLLECTED}
+    assert collected(store) == {f"{kind}/old" for kind in garbage.COLLECTABLE}
 
 
 def test_what_is_young_stays(store: LocalStore) -> None:

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from multiview.serving.batching import TooManyWaiting
-from multiview.serving.named_indexes import MOST_WORKS, SingleFlight
+from multiview.serving.named_indexes import MOST_UNDER_WAY, SingleFlight
 
 
 def test_a_work_is_done_once_for_all_who_wait_and_to_its_end_when_they_have_gone():
@@ -28,7 +28,8 @@ def test_a_work_is_done_once_for_all_who_wait_and_to_its_end_when_they_have_gone
             async with asyncio.timeout(0.01):
                 await flight.result("b", lambda: work("b"))
         more = [
-            asyncio.create_task(flight.result(str(n), lambda: work("more"))) for n in range(MOST_WORKS - 2)
+            asyncio.create_task(flight.result(str(n), lambda: work("more")))
+            for n in range(MOST_UNDER_WAY - 2)
         ]
         await asyncio.sleep(0)
         with pytest.raises(TooManyWaiting):
@@ -39,7 +40,7 @@ def test_a_work_is_done_once_for_all_who_wait_and_to_its_end_when_they_have_gone
         assert [await first, await second] == ["a", "a"]
         assert await again == "b"
         await asyncio.gather(*more)
-        assert sorted(begun) == ["a", "b", *["more"] * (MOST_WORKS - 2)]
+        assert sorted(begun) == ["a", "b", *["more"] * (MOST_UNDER_WAY - 2)]
         assert await flight.result("a", lambda: work("later")) == "later"
 
     asyncio.run(ask())

@@ -99,7 +99,7 @@ def _is_silence(error: Exception) -> bool:
     return isinstance(error, TimeoutError | ConnectionError) or not kinds.isdisjoint(SILENT)
 
 
-def of_the_web(error: Exception) -> bool:
+def is_http_error(error: Exception) -> bool:
     """Whether an error comes from a library that talks to servers: one refused, broke off, or did not speak HTTP."""
     return _library(type(error)) in ("aiohttp", "botocore")
 

@@ -20,7 +20,7 @@ from multiview.errors import Problems, counted, safe
 TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}
 ID_SHARE = 0.3
 """Largest share of a line that an id takes; the text after it needs the rest."""
-READ = 5000
+SHOWN_CHARACTERS = 5000
 """Characters of a text that are considered for display: Rich takes minutes for a text of 50 MB."""
 FILES = 3
 """Number of files that are named; the others are counted."""
@@ -123,7 +123,7 @@ def _passages(inspection: Inspection) -> list[tuple[str, str]]:
 def _first_passage(passage: Row) -> tuple[str, str]:
     """The id and the text of a passage."""
     title = f"{passage['title']}: " if passage["title"] else ""
-    return passage["id"], f"{title}{' '.join(passage['text'][:READ].split())}"
+    return passage["id"], f"{title}{' '.join(passage['text'][:SHOWN_CHARACTERS].split())}"
 
 
 def _questions(inspection: Inspection, use: Use, questions: Sequence[Question]) -> list[tuple[str, str]]:

@@ -103,13 +103,13 @@ def flatten(
 SYSTEMS = "comparison.systems"
 """Setting with the settings of each system of a comparison, by its name."""
 
-PLACES = {"kubeflow", "notify"}
+PLATFORM_SECTIONS = {"kubeflow", "notify"}
 """Sections that say where steps run and whom to notify; they change no step's output."""
 
 
 def outcome(overrides: Overrides) -> Overrides:
     """Returns the overrides that decide a run's results, which do not depend on where it runs."""
-    return {name: value for name, value in overrides.items() if name not in PLACES}
+    return {name: value for name, value in overrides.items() if name not in PLATFORM_SECTIONS}
 
 
 def validate(overrides: Overrides) -> Config:

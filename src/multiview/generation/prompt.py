@@ -11,13 +11,13 @@ from multiview.config import Config, Section, canonical_json
 from multiview.config.documents import checked, read_value
 from multiview.data.reading.files import open_stream
 
-PLACES = {"snippet", "title", "passage", "question"}
+PLACEHOLDERS = {"snippet", "title", "passage", "question"}
 
 
 def _check_places(text: str) -> str:
     template = Template(text)
     text.encode()  # raises ValueError for half a character
-    if not template.is_valid() or not {"snippet"} <= set(template.get_identifiers()) <= PLACES:
+    if not template.is_valid() or not {"snippet"} <= set(template.get_identifiers()) <= PLACEHOLDERS:
         raise ValueError("should hold $snippet, and no $ but $title, $passage, $question and $$, a dollar")
     return text
 

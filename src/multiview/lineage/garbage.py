@@ -29,9 +29,9 @@ from multiview.artifacts.store import Entry, Store
 from multiview.errors import InputError
 from multiview.steps.runs import StepState, find_run, read_states
 
-COLLECTED = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX, names.EXPORT)
+COLLECTABLE = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX, names.EXPORT)
 """Kinds of artifacts to collect: they can be made again from those that are kept."""
-OTHERS = (names.RUNS, names.CHAMPIONS, names.STARTS, names.COLLECTIONS, names.ANSWERS)
+NO_ARTIFACTS = (names.RUNS, names.CHAMPIONS, names.STARTS, names.COLLECTIONS, names.ANSWERS)
 """Folders of a store that hold no artifacts."""
 ATTEMPT = "attempt"
 """The kind of a `Garbage` that never became an artifact."""
@@ -93,7 +93,7 @@ def referenced(
                 read = (reference for references in state.inputs.values() for reference in references)
                 addresses += [reference.address for reference in (*state.outputs.values(), *read)]
             # A step may have published these without having noted it yet.
-            made |= {(kind, state.key) for state in states for kind in COLLECTED}
+            made |= {(kind, state.key) for state in states for kind in COLLECTABLE}
     return made | {_artifact_id(address) for address in addresses}
 
 
@@ -136,7 +136,7 @@ def collectable(
     """Yields the artifacts that are not in `keep` and the unfinished attempts, if unmodified for `days`."""
     since = time.time() - days * DAY
     for kind in store.folders(""):
-        if kind in OTHERS:
+        if kind in NO_ARTIFACTS:
             continue
         for key in store.folders(kind):
             yield from _collectable(store, kind, key, keep, since, report_kept)
@@ -156,7 +156,7 @@ def _collectable(
         return
     if aside:  # put there by another collection, which may be alive
         record, since = aside, min(since, time.time() - DAY)
-    if record and kind in COLLECTED and not _is_kept(folder, keep) and not _young(entries, since):
+    if record and kind in COLLECTABLE and not _is_kept(folder, keep) and not _young(entries, since):
         yield Garbage(kind, folder, sum(entry.bytes for entry in entries))
         return
     attempts: dict[str, list[Entry]] = {}

@@ -26,7 +26,7 @@ from multiview.model.base_model.loading import (
     normalise_first,
     quiet,
 )
-from multiview.model.base_model.sentence_transformers import OTHER, Usage, read_usage
+from multiview.model.base_model.sentence_transformers import CHOOSE_ANOTHER, Usage, read_usage
 from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, make_batch, pool
 from multiview.model.dense import DENSE_FILE, make_dense, read_dense
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
@@ -232,7 +232,7 @@ def _as_base(settings: Model, usage: Usage, longest: int, tokenizer: PreTrainedT
     typed = any(tokenizer("", return_token_type_ids=True)["token_type_ids"])
     if typed or tokenizer.truncation_side != "right":
         how = "gives its tokens types" if typed else "cuts texts at the left"
-        raise InputError(f"{BASE}: {settings.base}: its tokenizer {how}: {OTHER}")
+        raise InputError(f"{BASE}: {settings.base}: its tokenizer {how}: {CHOOSE_ANOTHER}")
     for name in ("pooling", "normalise"):
         given, made = getattr(settings, name), getattr(usage, name)
         if given not in (made, Model.model_fields[name].default):

@@ -15,7 +15,7 @@ from multiview import names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import stage
 from multiview.config import Config, Model, Train
-from multiview.config.overrides import PLACES, Overrides, merge, validate
+from multiview.config.overrides import PLATFORM_SECTIONS, Overrides, merge, validate
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
 from multiview.model.layouts import architecture, check
@@ -136,7 +136,7 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
             raise InputError(
                 f"comparison.systems.{name}: use letters, digits, - and _, and not {' or '.join(WITHOUT_MODEL)}"
             )
-        if shared_by_all := (SHARED | PLACES) & set(system):
+        if shared_by_all := (SHARED | PLATFORM_SECTIONS) & set(system):
             raise InputError(
                 f"comparison.systems.{name}: {', '.join(sorted(shared_by_all))} is the same for all systems; "
                 "set it outside comparison.systems"

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from multiview.config import Config, JsonObject, Section
 from multiview.config.documents import document_names
 from multiview.config.overrides import (
-    PLACES,
+    PLATFORM_SECTIONS,
     Overrides,
     flatten,
     gather,
@@ -119,7 +119,7 @@ class CompiledRequest(BaseModel, frozen=True):
         compiled = make_plan(self.pipeline, self.config)
         for name, value in changes.items():
             words = as_set(name, value)
-            if name.partition(".")[0] in PLACES:
+            if name.partition(".")[0] in PLATFORM_SECTIONS:
                 raise InputError(
                     f"{words}: where steps run is fixed when the pipeline is compiled: {self._command(changes)}"
                 )
@@ -168,7 +168,7 @@ class CompiledRequest(BaseModel, frozen=True):
         own = {
             name: value
             for name, value in flatten(self.config)
-            if name.partition(".")[0] not in PLACES and (name not in below or below[name] != value)
+            if name.partition(".")[0] not in PLATFORM_SECTIONS and (name not in below or below[name] != value)
         }
         for name, value in {**own, **changes}.items():
             words += ["--set", as_set(name, value)]

@@ -22,7 +22,7 @@ LISTED = 100
 """Number of newest indexes to list, and of newest champions whose indexes are marked as such."""
 KEY = re.compile(r"\w[\w.-]*")
 
-MOST_WORKS = 8
+MOST_UNDER_WAY = 8
 """Loads and listings that may be under way at once; further ones are answered with 429."""
 
 T = TypeVar("T")
@@ -152,7 +152,7 @@ class SingleFlight:
         """Returns the result of `work`, which requests for the same name share and which runs to its end even if all of
         them give up. Raises TooManyWaiting, and what `work` raises."""
         if name not in self._under_way:
-            if len(self._under_way) >= MOST_WORKS:
+            if len(self._under_way) >= MOST_UNDER_WAY:
                 raise TooManyWaiting
             future = asyncio.get_running_loop().run_in_executor(self._thread, work)
             self._under_way[name] = future

@@ -28,7 +28,7 @@ DIGEST_LENGTH = 32
 DATASETS = 100
 """Most artifacts of an input that are logged, such as shards."""
 
-READ = (names.EVALUATION, names.COMPARISON, names.REPORT, names.VERDICT, names.PROMOTION)
+READABLE = (names.EVALUATION, names.COMPARISON, names.REPORT, names.VERDICT, names.PROMOTION)
 """Kinds of artifacts with files for people to read."""
 
 
@@ -166,7 +166,7 @@ def log_files(store: Store, client: MlflowClient, parent: str, child: MlflowRun,
         if (record := _record(store, kind, reference)) is None:
             continue
         client.log_text(run, record.to_json().decode(), f"{kind}/{names.RECORD_FILE}")
-        if kind not in READ:
+        if kind not in READABLE:
             continue
         folder = stage(store, record).path
         for file in record.files:

@@ -21,7 +21,7 @@ import fsspec
 import pyarrow as pa
 from fsspec.compression import compr
 
-from multiview.artifacts.servers import PROTOCOLS, errors_explained, file_system, of_the_web, time_outs
+from multiview.artifacts.servers import PROTOCOLS, errors_explained, file_system, is_http_error, time_outs
 from multiview.errors import InputError, without_secrets
 
 COMPRESSIONS = (".gz", ".gzip", ".bgz", ".bz2", ".xz", ".zst")
@@ -243,7 +243,7 @@ def _as_input_error(file: str) -> Iterator[None]:
         line = f"cannot be read ({reason}); is it complete, and of the format its name says?"
         raise InputError(f"{file}: {line}") from None
     except Exception as error:
-        if not of_the_web(error):
+        if not is_http_error(error):
             raise
         reason = " ".join(str(error).split())
         raise InputError(f"{file}: cannot be read ({reason}); try again later") from None

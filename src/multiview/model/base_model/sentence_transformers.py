@@ -28,7 +28,7 @@ PASSAGE_PROMPTS = ("document", "passage", "corpus")
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 """Activations that dense layers may have: names of classes of torch.nn."""
 
-OTHER = "choose another base or architecture"
+CHOOSE_ANOTHER = "choose another base or architecture"
 """What error lines advise for a base that is not supported."""
 
 _CHAIN = re.compile("Transformer Pooling( Dense)*( Normalize)?")
@@ -126,7 +126,7 @@ def _usage(folder: Path, whole: bool) -> Usage:
     _check(made, modules)
     for name, value in transformer.items():
         if value and (name not in _READ or value != (_READ[name] or value)):
-            raise InputError(f"{of_transformer}: {name} is not supported: {OTHER}")
+            raise InputError(f"{of_transformer}: {name} is not supported: {CHOOSE_ANOTHER}")
     if not pooling:
         raise InputError("its Pooling has no config.json: save it anew with sentence-transformers")
     cosine = (made.get("similarity_fn_name") or "cosine") == "cosine"
@@ -143,7 +143,7 @@ def _bare_usage(folder: Path) -> Usage:
     """Returns the usage of a folder without modules.json: pooling by the mean, or by a causal model's last token."""
     file = folder / "chat_template.jinja"  # as transformers 5 writes it
     if file.is_file() or "chat_template" in _json(folder, "tokenizer_config.json"):
-        raise InputError(f"it reads texts through a chat template, without {MODULES_FILE}: {OTHER}")
+        raise InputError(f"it reads texts through a chat template, without {MODULES_FILE}: {CHOOSE_ANOTHER}")
     config = _json(folder, "config.json")
     made_as = str([*(config.get("architectures") or []), ""][0])
     is_causal = made_as.endswith("ForCausalLM") and config.get("is_causal", True)
@@ -168,16 +168,16 @@ def _check(made: JsonObject, modules: list[tuple[str, str]]) -> None:
     if not _CHAIN.fullmatch(chain) or modules[0][1]:
         raise InputError(
             f"its modules are {chain or 'none'}; architecture sentence-transformer knows a Transformer in the folder itself, "
-            f"Pooling, Dense layers and Normalize in this order: {OTHER}"
+            f"Pooling, Dense layers and Normalize in this order: {CHOOSE_ANOTHER}"
         )
     if (kind := made.get("model_type") or "SentenceTransformer") != "SentenceTransformer":
-        raise InputError(f"it is a {kind}, and no SentenceTransformer: {OTHER}")
+        raise InputError(f"it is a {kind}, and no SentenceTransformer: {CHOOSE_ANOTHER}")
     if (similarity := made.get("similarity_fn_name") or "cosine") not in ("cosine", "dot"):
         raise InputError(
             f"{CONFIGURATION_FILE}: similarity {similarity} is neither cosine nor dot: choose another base"
         )
     if made.get("truncate_dim"):
-        raise InputError(f"{CONFIGURATION_FILE}: truncate_dim is not supported: {OTHER}")
+        raise InputError(f"{CONFIGURATION_FILE}: truncate_dim is not supported: {CHOOSE_ANOTHER}")
 
 
 def _prompts(made: JsonObject) -> tuple[str, str]:
@@ -200,7 +200,7 @@ def _pooling(config: JsonObject) -> Pooling:
         mode = [match[1] for match, active in legacy if active] or "mean"
     modes = [mode] if isinstance(mode, str) else mode
     if not isinstance(modes, list) or len(modes) != 1 or str(modes[0]) not in POOLINGS:
-        raise InputError(f"pooling {mode} is none of {', '.join(POOLINGS)}: {OTHER}")
+        raise InputError(f"pooling {mode} is none of {', '.join(POOLINGS)}: {CHOOSE_ANOTHER}")
     return POOLINGS[modes[0]]
 
 
