@@ -33,7 +33,6 @@ BENCHMARKS = (
     "evaluation",
     "memory",
     "staging",
-    "streaming",
     "refresh",
     "serving",
     "commands",

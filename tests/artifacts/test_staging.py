@@ -52,10 +52,3 @@ def test_one_file_of_an_artifact_can_be_staged_alone(tmp_path):
     assert staged.digest == record.file("a.txt").sha256
     with pytest.raises(InputError, match="has no file c.txt"):
         stage(store, record, "c.txt")
-
-
-def test_a_file_that_is_streamed_stays_in_a_bucket_but_not_in_a_folder(tmp_path):
-    store = LocalStore(tmp_path)
-    record, _ = publish(store, "k", "text")
-    staged = stage(store, record, streamed=["deep/b.txt"])
-    assert staged.streamed == {} and (staged.path / "deep" / "b.txt").is_file(), "it is on this disk already"

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.artifacts.record import File, Record
 from multiview.config import Config
 from multiview.data.passages import content_hash
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
-from multiview.index.view_index import ViewIndex, streamed_files
+from multiview.index import stored_views, view_index
+from multiview.index.view_index import ViewIndex
 from multiview.steps.table import STEPS
-from tests.fixtures.analysed_model import passage_scores
+from tests.fixtures.analysed_model import hand_index, passage_scores
 from tests.fixtures.artifacts import write_embeddings, write_index
 
 A = [np.array([[1, 0], [0, 1]]), np.array([[2, 0]])]
@@ -124,22 +124,13 @@ def test_equal_input_gives_equal_files_whatever_the_shards(tmp_path, shards):
         assert (one / name).read_bytes() == (three / name).read_bytes(), "whatever the shards"
 
 
-def test_the_views_of_an_exact_index_may_stay_in_a_bucket():
-    def record(*files: str) -> Record:
-        return Record.model_construct(files=[File(path=path, bytes=1, sha256="0") for path in files])
-
-    exact, approximate = record("index.json", "views.f16"), record("index.faiss", "index.json", "views.f16")
-    assert streamed_files(exact) == ["views.f16"]
-    assert streamed_files(approximate) == []
-
-
 def test_an_exact_index_stays_what_it_is(tmp_path, shards):
     """Its key and its bytes, which champions and caches hold."""
     folder, _ = build(tmp_path, *shards)
     digests = [
         hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ("views.f16", "index.json")
     ]
-    assert [digest[:16] for digest in digests] == ["4b5c18ee5e17ec29", "93e687e91d9c1bc0"]
+    assert [digest[:16] for digest in digests] == ["4b5c18ee5e17ec29", "d4fcf39faf9db5d9"]
     assert sorted(file.name for file in folder.iterdir()) == ["index.json", "passages.parquet", "views.f16"]
     step = STEPS["index"]
 
@@ -186,6 +177,22 @@ def test_given_passages_score_the_max_of_their_views_as_a_search_has_it(tmp_path
     )
     np.testing.assert_array_equal(alone, scores, "to the bit, whatever is asked for beside it")
     assert passage_scores(index, queries[:0], numbers[:0]).shape == (0, 9)
+
+
+def test_given_passages_score_the_same_however_many_are_scored_at_once(monkeypatch):
+    """Also where one question has many passages beside the others."""
+    rng = np.random.default_rng(0)
+    passages = [rng.standard_normal((1 + number % 4, 8)) for number in range(300)]
+    index = hand_index(passages, [f"p{number:03}" for number in range(300)])
+    rows = np.full((100, 30), -1)
+    rows[:, 0] = rng.integers(0, 300, 100)
+    rows[7] = rng.integers(0, 300, 30)
+    queries = rng.standard_normal((100, 8)).astype(np.float32)
+    expected = passage_scores(index, queries, rows)
+    for module in (stored_views, view_index):
+        monkeypatch.setattr(module, "PAIRS_AT_ONCE", 9)
+    monkeypatch.setattr(stored_views, "SCORED_AT_ONCE", 5)
+    np.testing.assert_array_equal(passage_scores(index, queries, rows), expected)
 
 
 def test_questions_of_another_model_are_refused(tmp_path, shards):

@@ -1,8 +1,10 @@
 """The work of a step: its key, what is in the store already, and what its function is given."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +15,7 @@ from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import Events
 from multiview.steps.work import Work
 from tests.fixtures.counting_step import COUNT, passages, run, settings
+from tests.fixtures.paused_stores import PausedBucket
 from tests.fixtures.published import publish
 
 
@@ -66,6 +69,39 @@ def test_a_function_is_given_its_inputs_on_local_disk_as_declared(store: LocalSt
     assert context.recorded_input("index") == Reference(address=recorded.address, digest=recorded.digest)
     assert context.output("counts") == tmp_path
     assert context.settings.bm25.depth == 7
+
+
+def test_inputs_that_the_scratch_folder_has_no_room_for_are_named_before_any_is_copied(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An input in a folder needs no room, nor one that is only recorded, nor one that was copied before."""
+    asked: list[int] = []
+    bucket = PausedBucket(lambda: asked.append(1))
+    monkeypatch.setattr(
+        "multiview.artifacts.record.open_store", lambda url: bucket if "bucket" in url else store
+    )
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=8))
+    step = replace(COUNT, inputs=("passages", "index"), recorded_inputs=("index",))
+
+    def work(text: str) -> Work:
+        given = passages(bucket, text, text)
+        return Work.resolve(step, settings(), {"passages": given, "index": given}, store)
+
+    assert (work("ab").context(store, {}, Events()).input("passages").path / "a.txt").read_text() == "ab"
+    large = work("abc")
+    before = len(asked)
+    with pytest.raises(InputError) as error:
+        large.context(store, {}, Events())
+    assert len(asked) == before, "nothing was read"
+    assert re.fullmatch(
+        r"step count: its inputs need 9 bytes, and the disk of the scratch folder \S+ has 8 free: set "
+        r"kubeflow\.steps\.count\.scratch, or MULTIVIEW_SCRATCH to a folder with more room",
+        str(error.value),
+    )
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=0))
+    assert work("ab").context(store, {}, Events()).input("passages").path.is_dir(), "it is here already"
+    local = {"passages": passages(store, "one"), "index": passages(bucket, "index", "index")}
+    assert Work.resolve(step, settings(), local, store).context(store, {}, Events())
 
 
 def test_an_input_that_is_only_recorded_is_never_read(store: LocalStore) -> None:

@@ -67,10 +67,6 @@ class Store(ABC):
     def open(self, path: str) -> BinaryIO:
         """Opens a file for reading from its beginning. Raises FileNotFoundError, at once or at the first read."""
 
-    @abstractmethod
-    def read_part(self, path: str, start: int, stop: int) -> bytes:
-        """Returns the bytes [start, stop) of a file that is at least that long. Raises FileNotFoundError."""
-
     def check_exists(self) -> None:
         """Raises InputError for an empty store: its name is wrong, or nothing was made in it yet."""
         if not self.folders(""):

@@ -95,12 +95,6 @@ class BucketStore(Store):
     def open(self, path: str) -> BinaryIO:
         return self._ask("open", path, "rb", block_size=PART, cache_type="readahead")
 
-    def read_part(self, path: str, start: int, stop: int) -> bytes:
-        file, starts = f"{self.root}/{path}", list(range(start, stop, PART))
-        with errors_explained(self.url):
-            stops = [min(begin + PART, stop) for begin in starts]
-            return b"".join(self.fs.cat_ranges([file] * len(starts), starts, stops, on_error="raise"))
-
     def _ask(self, operation: str, path: str, *arguments: object, **options: object) -> Any:
         """Returns the result of fsspec's `operation` on a path. Raises InputError without access or an answer."""
         with errors_explained(self.url):

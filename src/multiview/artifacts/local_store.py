@@ -99,11 +99,6 @@ class LocalStore(Store):
     def open(self, path: str) -> BinaryIO:
         return (self.root / path).open("rb")
 
-    def read_part(self, path: str, start: int, stop: int) -> bytes:
-        with self.open(path) as file:
-            file.seek(start)
-            return file.read(stop - start)
-
     def _temporary(self, target: Path, data: bytes) -> Path:
         make_folder(target.parent)
         temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")

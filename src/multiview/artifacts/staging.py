@@ -11,7 +11,7 @@ import contextlib
 import json
 import time
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -65,22 +65,6 @@ def remember(store: LocalStore, data: str, stamps: Mapping[str, Stamp]) -> None:
 
 
 @dataclass(frozen=True)
-class StoredFile:
-    """A file of an artifact that stays in its store, where it is read in parts."""
-
-    store: Store
-    path: str
-    bytes: int
-
-    def __str__(self) -> str:
-        return f"{self.store.url}/{self.path}"
-
-    def read(self, start: int, stop: int) -> bytes:
-        """Returns the bytes [start, stop), unchecked. Raises FileNotFoundError."""
-        return self.store.read_part(self.path, start, stop)
-
-
-@dataclass(frozen=True)
 class LocalArtifact:
     """An artifact, or the requested file of it, on local disk."""
 
@@ -91,23 +75,14 @@ class LocalArtifact:
     """The artifact's address, for steps that read its record."""
     stamps: Mapping[Path, Stamp] = field(default_factory=dict)
     """Stamps of the files of a local store when they were checked."""
-    streamed: Mapping[str, StoredFile] = field(default_factory=dict)
-    """Files by name that are not on local disk, but read in parts from the store."""
 
 
-def stage(
-    store: Store,
-    record: Record,
-    file: str | None = None,
-    check: Check = "changes",
-    streamed: Collection[str] = (),
-) -> LocalArtifact:
-    """Returns an artifact's files, or one of them, on local disk; those named in `streamed` stay in a bucket.
+def stage(store: Store, record: Record, file: str | None = None, check: Check = "changes") -> LocalArtifact:
+    """Returns an artifact's files, or one of them, on local disk.
 
-    Copies are checked by sha256 as they arrive, streamed files by size. Files of a local store are checked by size, and
-    by sha256 unless they were found whole and have not changed since; with `check="bytes"` always, and with
-    `check="writes"` only if they have changed since they were found whole. Raises DamagedRecord for a file that is
-    missing, short or altered.
+    Copies are checked by sha256 as they arrive. Files of a local store are checked by size, and by sha256 unless they
+    were found whole and have not changed since; with `check="bytes"` always, and with `check="writes"` only if they
+    have changed since they were found whole. Raises DamagedRecord for a file that is missing, short or altered.
     """
     files = [record.file(file)] if file else record.files
     digest, address = files[0].sha256 if file else record.digest, f"{store.url}/{record.folder}"
@@ -117,8 +92,16 @@ def stage(
         return LocalArtifact(folder, digest, address, stamps)
     assert isinstance(store, BucketStore)
     folder = _folder(record, file)
-    left = _copy(store, record, files, folder, streamed)
-    return LocalArtifact(folder, digest, address, streamed=left)
+    _copy(store, record, files, folder)
+    return LocalArtifact(folder, digest, address)
+
+
+def to_copy(store: Store, record: Record, file: str | None = None) -> dict[Path, int]:
+    """Returns the sizes of the files that `stage` would copy from a bucket, by their places in the scratch folder."""
+    if isinstance(store, LocalStore):
+        return {}
+    folder, files = _folder(record, file), [record.file(file)] if file else record.files
+    return {target: each.bytes for each in files if not (target := folder / each.path).is_file()}
 
 
 def _folder(record: Record, file: str | None) -> Path:
@@ -159,21 +142,12 @@ def _check_in_place(
     return stamps
 
 
-def _copy(
-    store: BucketStore, record: Record, files: Iterable[File], folder: Path, streamed: Collection[str]
-) -> dict[str, StoredFile]:
-    """Copies files into `folder`, except those named in `streamed`, which it returns."""
-    left: dict[str, StoredFile] = {}
+def _copy(store: BucketStore, record: Record, files: Iterable[File], folder: Path) -> None:
+    """Copies files into `folder`."""
     for entry in files:
         path, target = f"{record.data}/{entry.path}", folder / entry.path
         part = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")  # another thread may stage it too
         if target.is_file():  # staged and checked earlier by this process
-            continue
-        if entry.path in streamed:
-            size = next((found.bytes for found in store.entries(record.data) if found.path == path), None)
-            if flaw := "is missing" if size is None else entry.flaw(size):
-                raise DamagedRecord(broken_file(store, record, entry.path, flaw))
-            left[entry.path] = StoredFile(store, path, entry.bytes)
             continue
         try:
             store.fetch(path, part)
@@ -183,7 +157,6 @@ def _copy(
             raise DamagedRecord(broken_file(store, record, entry.path, "is missing")) from error
         finally:
             part.unlink(missing_ok=True)
-    return left
 
 
 def _check(store: Store, record: Record, entry: File, path: Path, read: bool) -> None:

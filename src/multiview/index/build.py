@@ -19,7 +19,7 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Encode, Index, JsonObject
 from multiview.data.passages import read_passages
-from multiview.encoding.embeddings import QUERIES_FIELD, VIEW_DTYPE, VIEWS_FILE, Embeddings, of_passages
+from multiview.encoding.embeddings import QUERIES_FIELD, VIEWS_FILE, Embeddings, of_passages
 from multiview.errors import InputError
 from multiview.index.approximate import EXACT, FaissObject
 from multiview.index.merged_corpus import MergedCorpus
@@ -30,10 +30,6 @@ from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
 HASHED_AT_ONCE = 1 << 16
-
-BLOCK_BYTES = 64 << 20
-"""Size of the views that share a digest, and are read together from a bucket. Changing it calls for a new version of
-the steps that build indexes."""
 
 BlocksOfViews = Iterator[tuple[np.ndarray, np.ndarray]]
 """Rows and views of each block of a corpus, in order (`MergedCorpus.blocks`)."""
@@ -96,13 +92,15 @@ def write_index(
         "views": corpus.rows,
         **search,
     }
-    with StoredViewsWriter(folder / VIEWS_FILE, corpus.dim) as stored:
+    header[LONGEST_VIEW] = 0.0
+    with (folder / VIEWS_FILE).open("wb") as stored:
 
         def blocks() -> BlocksOfViews:
             for rows, views in corpus.blocks():
-                stored.write(views)
+                stored.write(views.data)
+                header[LONGEST_VIEW] = longest_view(views, header[LONGEST_VIEW])
                 yield rows, views
-                events.progress(stored.rows, corpus.rows, "views")
+                events.progress(int(rows[-1]) + 1, corpus.rows, "views")
 
         if settings.kind == EXACT:
             for _ in blocks():
@@ -115,11 +113,6 @@ def write_index(
             faiss_index, about = fill(blocks())
             header |= about
             faiss.write_index(faiss_index, str(folder / INDEX_FILE))
-    header |= {
-        LONGEST_VIEW: stored.longest_view,
-        "rows_per_block": stored.rows_per_block,
-        "block_sha256": stored.block_sha256,
-    }
     pq.write_table(passages, folder / PASSAGES_FILE)
     if queries is not None:
         # In small row groups, so that the queries of a few passages can be read.
@@ -167,43 +160,6 @@ def open_embeddings(staged: Sequence[LocalArtifact], model: str, encode: Encode)
                 f"{expected or 'the defaults'}; give both steps the same settings"
             )
     return shards
-
-
-class StoredViewsWriter:
-    """Writes views block by block, as they are stored beside every index; a context manager."""
-
-    def __init__(self, file: Path, dim: int) -> None:
-        self.rows = 0
-        self.longest_view = 0.0
-        self.rows_per_block = max(1, BLOCK_BYTES // (dim * VIEW_DTYPE.itemsize))
-        """Number of successive views that share a digest."""
-        self.block_sha256: list[str] = []
-        """Digest of each block of views, the last of which may be shorter; complete when the file is closed."""
-        self._block = hashlib.sha256()
-        self._file = file.open("wb")
-
-    def write(self, block: np.ndarray) -> None:
-        """Appends views [n, dim] float16."""
-        self._file.write(block.data)
-        self.longest_view = longest_view(block, self.longest_view)
-        left = self.rows_per_block - self.rows % self.rows_per_block
-        for part in np.split(block, range(left, len(block), self.rows_per_block)):
-            self._block.update(part.data)
-            self.rows += len(part)
-            if len(part) and self.rows % self.rows_per_block == 0:
-                self._end_block()
-
-    def __enter__(self) -> StoredViewsWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-        if self.rows % self.rows_per_block:
-            self._end_block()
-
-    def _end_block(self) -> None:
-        self.block_sha256.append(self._block.hexdigest())
-        self._block = hashlib.sha256()
 
 
 def _check_shards(staged: Sequence[LocalArtifact], passages: str) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from multiview.data.arrays import rows_in
 from multiview.index.ranking import Ties, TopPassages, best_first, finite_questions, width
-from multiview.index.stored_views import Matrix, StreamedViews, score_passages
+from multiview.index.stored_views import score_passages
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,17 +61,17 @@ class ExactSearch:
 
     def __init__(
         self,
-        views: Matrix,
+        views: np.ndarray,
         offsets: np.ndarray,
         tie_order: Ties,
         longest_view: float,
         device: str = "cpu",
         counts: np.ndarray | None = None,
     ) -> None:
-        """`views` [v, dim] float16 may be memory-mapped or in a bucket; `offsets` [p] int64 is the row of each passage's
-        first view, ascending; `tie_order` [p] is the position of each passage's id in string order. `longest_view` is the
-        largest norm of a view. `device` multiplies, as torch names it. `counts` [p] are the numbers of views to search
-        per passage, if not all."""
+        """`views` [v, dim] float16 may be memory-mapped; `offsets` [p] int64 is the row of each passage's first view,
+        ascending; `tie_order` [p] is the position of each passage's id in string order. `longest_view` is the largest
+        norm of a view. `device` multiplies, as torch names it. `counts` [p] are the numbers of views to search per
+        passage, if not all."""
         self.views, self.offsets, self.tie_order = views, offsets, tie_order
         self.counts = np.diff(offsets, append=len(views)) if counts is None else counts
         self.device = device
@@ -99,48 +99,29 @@ class ExactSearch:
             return tops
         k = width(k, len(passages))
         spare = k // 4 + SPARE
+        part = _Part(passages, self.offsets[passages], self.counts[passages], self.views, self._resident)
         with _full_precision():
             for group in _groups(np.arange(len(queries)), (k + spare) * len(ranges)):
-                best = [_no_hits(len(group), k) for _ in ranges]
-                for part in self._parts(passages):
-                    best = self._best(part, queries[group], k, spare, ranges, best)
-                for top, hits in zip(tops, best, strict=True):
+                for top, hits in zip(tops, self._best(part, queries[group], k, spare, ranges), strict=True):
                     for into, values in zip((top.scores, top.passages, top.winning_views), hits, strict=True):
                         into[group, :k] = values
                 report_done(int(group[-1]) + 1)
         return tops
-
-    def _parts(self, passages: np.ndarray) -> Iterator[_Part]:
-        """Yields `passages` with their views in memory: all at once, or block by block where views are in a bucket."""
-        starts, counts = self.offsets[passages], self.counts[passages]
-        if not isinstance(self.views, StreamedViews):
-            yield _Part(passages, starts, counts, self.views, self._resident)
-            return
-        blocks = starts // self.views.rows_per_block
-        for some in np.split(np.arange(len(passages)), np.flatnonzero(np.diff(blocks)) + 1):
-            start, stop = starts[some[0]], starts[some[-1]] + counts[some[-1]]
-            yield _Part(passages[some], starts[some] - start, counts[some], self.views[start:stop])
 
     @cached_property
     def _resident(self) -> Tensor | None:
         """The views in a GPU's memory, if they fit."""
         import torch
 
-        if not self.device.startswith("cuda") or isinstance(self.views, StreamedViews):
+        if not self.device.startswith("cuda"):
             return None
         free, _ = torch.cuda.mem_get_info(self.device)
         return torch.from_numpy(self.views).to(self.device) if self.views.nbytes <= GPU_SHARE * free else None
 
     def _best(
-        self,
-        part: _Part,
-        queries: np.ndarray,
-        k: int,
-        spare: int,
-        ranges: Sequence[ViewRange],
-        before: Sequence[np.ndarray],
+        self, part: _Part, queries: np.ndarray, k: int, spare: int, ranges: Sequence[ViewRange]
     ) -> list[np.ndarray]:
-        """Returns the k best of a part's hits (see `_no_hits`) and the hits `before`, for each of `ranges`."""
+        """Returns the k best hits (see `_no_hits`) for each of `ranges`."""
         import torch
 
         vectors = torch.from_numpy(queries).to(self.device)
@@ -151,13 +132,12 @@ class ExactSearch:
             for candidates, view_range in zip(rankings, ranges, strict=True):
                 candidates.add(maxima(found, part.counts[first:last], view_range))
         bounds, best = product_bounds(queries, self._longest_view), []
-        for candidates, view_range, known in zip(rankings, ranges, before, strict=True):
-            survivors, uncertain = candidates.survivors(bounds, known[0, :, -1])
-            scored = part.scored(queries, candidates.places.cpu().numpy(), survivors, view_range)
-            hits = self._ranked(np.concatenate([known, scored], axis=2))[:, :, :k]
+        for candidates, view_range in zip(rankings, ranges, strict=True):
+            survivors, uncertain = candidates.survivors(bounds)
+            hits = part.scored(queries, candidates.places.cpu().numpy(), survivors, view_range)
+            hits = self._ranked(hits)[:, :, :k]
             for again in _groups(np.flatnonzero(uncertain), k + 4 * spare):
-                asked = part, queries[again], k, 4 * spare, [view_range], [known[:, again]]
-                (hits[:, again],) = self._best(*asked)
+                (hits[:, again],) = self._best(part, queries[again], k, 4 * spare, [view_range])
             best.append(hits)
         return best
 
@@ -174,7 +154,7 @@ class ExactSearch:
 
 @dataclass(frozen=True)
 class _Part:
-    """Passages that are searched, each with at least one view, with their views in memory."""
+    """The passages that are searched, each with at least one view, and their views."""
 
     passages: np.ndarray
     """[p] int64: their rows in the index, ascending."""
@@ -253,15 +233,15 @@ class _Candidates:
         self._seen += joined.shape[1] - before
         self._waiting.clear()
 
-    def survivors(self, bounds: np.ndarray, floors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def survivors(self, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns which candidates may be among the k best [q, n] bool, and for which questions a dropped passage may
-        be [q] bool; products are off by up to `bounds` [q], and scores below `floors` [q] do not count."""
+        be [q] bool; products are off by up to `bounds` [q]."""
         if self._waiting:
             self._choose()
         products = self.products.cpu().numpy()
         rest = max(0, products.shape[1] - self._k)
         kth = np.partition(products, rest, axis=1)[:, rest]
-        lowest = np.maximum(kth - 2 * bounds, floors - bounds)
+        lowest = kth - 2 * bounds
         # What was not kept is no higher than the least; where that is -inf, no other passage has a view.
         least = products.min(axis=1)
         uncertain = (self._seen > products.shape[1]) & (least >= lowest) & (least > -np.inf)

@@ -1,22 +1,14 @@
-"""Views as `encode` stored them, in a file or in a bucket, and the scores of passages by them."""
+"""Views as `encode` stored them, and the scores of passages by them."""
 
-import hashlib
 import math
 import warnings
-from collections import OrderedDict
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
-from typing import Literal, TypeAlias
 
 import numpy as np
 
-from multiview.artifacts.staging import StoredFile
 from multiview.config import JsonObject
 from multiview.data.arrays import rows_in
-from multiview.encoding.embeddings import VIEW_DTYPE, map_views
-from multiview.errors import InputError, counted
+from multiview.encoding.embeddings import map_views
 
 # Harmless warnings of torch: views, which may be mapped, are only read, and sparse matrices only multiplied.
 warnings.filterwarnings(
@@ -33,27 +25,13 @@ SCORED_AT_ONCE, PAIRS_AT_ONCE = 1024, 1 << 14
 """Number of views that are scored in float64 at once, and of pairs of a passage and a question. Memory and speed depend on
 them, results do not."""
 
-HELD = 4
-"""Blocks of `StreamedViews` kept in memory, including the one read ahead, which takes twice its size while it downloads.
-Only speed and memory depend on it."""
-
-Matrix: TypeAlias = "np.ndarray | StreamedViews"
-"""Views [rows, dim] float16: in memory, mapped from a file, or in a bucket."""
-
 REBUILD = "delete this artifact's folder and run `index` again"
 
 
-def open_views(file: Path, header: JsonObject, streamed: StoredFile | None = None) -> Matrix:
-    """Maps the views of an index with this header from a file, or reads them from a bucket where they are `streamed`.
-
-    Raises InputError where the file is missing or has another size or, in a bucket, has no digests of its blocks.
-    """
-    shape = header["views"], header["dim"]
-    if streamed is None:
-        # The memory of the mapped file, without the cost of `np.memmap` per access.
-        return np.asarray(map_views(file, *shape, REBUILD))
-    rows_per_block, block_sha256 = header.get("rows_per_block", 1), header.get("block_sha256", ())
-    return StreamedViews(streamed, shape, rows_per_block, block_sha256)
+def open_views(file: Path, header: JsonObject) -> np.ndarray:
+    """Maps the views of an index with this header from a file. Raises InputError if it is missing or of another size."""
+    # The memory of the mapped file, without the cost of `np.memmap` per access.
+    return np.asarray(map_views(file, header["views"], header["dim"], REBUILD))
 
 
 def passages_of_views(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -65,7 +43,7 @@ def passages_of_views(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.searchsorted(offsets, view_rows, side="right") - 1
 
 
-def score_rows(views: Matrix, rows: np.ndarray, queries: np.ndarray, questions: np.ndarray) -> np.ndarray:
+def score_rows(views: np.ndarray, rows: np.ndarray, queries: np.ndarray, questions: np.ndarray) -> np.ndarray:
     """Returns the scores [m] float64 of the views at `rows` [m], in ascending order, with the queries `questions` [m].
 
     `views` [v, dim] float16; `queries` [q, dim] float64. No pair may occur twice.
@@ -98,7 +76,7 @@ def score_rows(views: Matrix, rows: np.ndarray, queries: np.ndarray, questions: 
 
 
 def score_passages(
-    views: Matrix, firsts: np.ndarray, counts: np.ndarray, queries: np.ndarray, questions: np.ndarray
+    views: np.ndarray, firsts: np.ndarray, counts: np.ndarray, queries: np.ndarray, questions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scores pairs of a passage and a question by the max over the passage's views; returns the scores [n] float64 and
     which view has each, the first of those that tie [n] int64.
@@ -130,7 +108,7 @@ def sampled_rows(total: int, count: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(total, count, replace=False, shuffle=False))
 
 
-def longest_view(views: Matrix, before: float = 0.0) -> float:
+def longest_view(views: np.ndarray, before: float = 0.0) -> float:
     """Returns the largest norm of `views` [v, dim] float16, or `before` if larger. Reads views once, block by block."""
     import torch
 
@@ -139,86 +117,3 @@ def longest_view(views: Matrix, before: float = 0.0) -> float:
         some = torch.from_numpy(views[start : start + NORMS_AT_ONCE]).float().double()
         before = max(before, math.sqrt(some.square_().sum(dim=1).max().item()))
     return before
-
-
-class StreamedViews:
-    """Views [rows, dim] float16 of a file in a store, read by slices or rows, like an array.
-
-    Reading is fast for successive slices and for ascending rows: a block is read, checked against its digest and held,
-    while another thread reads the next.
-    """
-
-    def __init__(
-        self,
-        file: StoredFile,
-        shape: tuple[int, int],
-        rows_per_block: int,
-        block_sha256: Sequence[str],
-    ) -> None:
-        """`block_sha256` are the digests of the blocks, each of `rows_per_block` views but the last. Raises
-        InputError where the file has another size than these views."""
-        expected = shape[0] * shape[1] * VIEW_DTYPE.itemsize
-        if file.bytes != expected or len(block_sha256) != -(-shape[0] // rows_per_block):
-            raise InputError(
-                f"{file}: {file.bytes} bytes and {counted(len(block_sha256), 'block digest')}, but "
-                f"{counted(shape[0], 'view')} of {shape[1]} float16 values, {expected} bytes; {REBUILD}"
-            )
-        self.shape = shape
-        self.rows_per_block = rows_per_block
-        self._none = np.empty((0, shape[1]), VIEW_DTYPE)
-        self._file, self._block_sha256 = file, block_sha256
-        self._held: OrderedDict[int, Future[np.ndarray]] = OrderedDict()
-        """The blocks by number, the one that was asked for last at the end."""
-        self._lock = Lock()
-        self._threads = ThreadPoolExecutor(HELD, thread_name_prefix="streamed-views")
-
-    def __len__(self) -> int:
-        """Number of views."""
-        return self.shape[0]
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        """Views [n, dim] float16 of successive rows. Raises InputError where a block of them is damaged or gone."""
-        start, stop, _ = rows.indices(len(self))
-        size = self.rows_per_block
-        parts = [
-            self._block(number, number + 1)[max(0, start - number * size) : stop - number * size]
-            for number in range(start // size, -(-stop // size))
-        ]
-        return parts[0] if len(parts) == 1 else np.concatenate([self._none, *parts])
-
-    def take(self, rows: np.ndarray, axis: Literal[0] = 0) -> np.ndarray:
-        """Views [n, dim] float16 of `rows` [n]. Raises InputError where a block of them is damaged or gone."""
-        views = np.empty((len(rows), self.shape[1]), VIEW_DTYPE)
-        blocks, places = np.divmod(rows, self.rows_per_block)
-        numbers = np.unique(blocks).tolist()
-        for number, following in zip(numbers, [*numbers, None][1:], strict=True):
-            here = blocks == number
-            views[here] = self._block(number, following)[places[here]]
-        return views
-
-    def _block(self, number: int, following: int | None) -> np.ndarray:
-        """Returns a block, and has the `following` one read meanwhile. A failed read is not repeated while held."""
-        with self._lock:
-            for each in (number, following):
-                if each is not None and each < len(self._block_sha256):
-                    if each not in self._held:
-                        self._held[each] = self._threads.submit(self._read, each)
-                    self._held.move_to_end(each)
-            while len(self._held) > HELD:
-                self._held.popitem(last=False)
-            block = self._held[number]
-        return block.result()
-
-    def _read(self, number: int) -> np.ndarray:
-        start = number * self.rows_per_block
-        rows = min(self.rows_per_block, len(self) - start)
-        row_bytes = self.shape[1] * VIEW_DTYPE.itemsize
-        try:
-            block = self._file.read(start * row_bytes, (start + rows) * row_bytes)
-        except FileNotFoundError:
-            raise InputError(f"{self._file}: is gone since this step began; run again") from None
-        if hashlib.sha256(block).hexdigest() != self._block_sha256[number]:
-            raise InputError(
-                f"{self._file}: block {number} is not what was written (sha256 differs); {REBUILD}"
-            )
-        return np.frombuffer(block, VIEW_DTYPE).reshape(rows, self.shape[1])

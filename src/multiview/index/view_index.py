@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview import names
-from multiview.artifacts.record import Record
-from multiview.artifacts.staging import StoredFile
 from multiview.config import JsonObject
 from multiview.data.arrays import numbers
 from multiview.data.passages import PassageRows
@@ -28,7 +26,6 @@ from multiview.index.stored_views import (
     LONGEST_VIEW,
     PAIRS_AT_ONCE,
     REBUILD,
-    Matrix,
     open_views,
     score_passages,
 )
@@ -51,7 +48,7 @@ class ViewIndex:
 
     def __init__(
         self,
-        views: Matrix,
+        views: np.ndarray,
         ids: pa.Array,
         offsets: np.ndarray,
         view_counts: np.ndarray,
@@ -82,11 +79,10 @@ class ViewIndex:
         """The effort of searches of an approximate index; it may be replaced."""
 
     @classmethod
-    def load(cls, folder: Path, device: str = "cpu", streamed: StoredFile | None = None) -> ViewIndex:
+    def load(cls, folder: Path, device: str = "cpu") -> ViewIndex:
         """Reads an index that a step wrote; exact searches multiply on `device`, as torch names it.
 
-        `streamed` is the file of the views where they are in a bucket: each search reads it. Raises InputError where the
-        files do not fit together, or an approximate index needs faiss and it is not installed.
+        Raises InputError where the files do not fit together, or an approximate index needs faiss and it is not installed.
         """
         header = json.loads(existing(folder / HEADER_FILE, REBUILD).read_text())
         approximate = header["kind"] != EXACT
@@ -104,7 +100,7 @@ class ViewIndex:
         if len({*counted_views.values()}) > 1:
             each = ", ".join(f"{count:,} by {name}" for name, count in counted_views.items())
             raise InputError(f"{folder}: its files differ in the number of views: {each}; {REBUILD}")
-        views = open_views(folder / VIEWS_FILE, header, streamed)
+        views = open_views(folder / VIEWS_FILE, header)
         ids, offsets = table["id"].combine_chunks(), numbers(table["offset"])
         queries = PassageRows([folder / QUERIES_FILE]) if (folder / QUERIES_FILE).is_file() else None
         return cls(views, ids, offsets, view_counts, header, faiss_index, queries, device, kept)
@@ -115,7 +111,7 @@ class ViewIndex:
         from multiview.model.devices import device
 
         staged, searching = context.input("index"), device(context.settings.encode.device, "encode.device")
-        index = cls.load(staged.path, str(searching), staged.streamed.get(VIEWS_FILE))
+        index = cls.load(staged.path, str(searching))
         index.check_model(context.input("model").digest)
         return index
 
@@ -252,14 +248,6 @@ class ViewIndex:
         """The views of one passage [views, dim] float32."""
         start = self.offsets[row]
         return self.views[start : start + self.view_counts[row]].astype(np.float32)
-
-
-def streamed_files(index: Record) -> list[str]:
-    """The files of an index that need no local copy: the views of an exact one, which are read in order.
-
-    An approximate index reads a few views per question, anywhere in the file.
-    """
-    return [] if any(file.path == INDEX_FILE for file in index.files) else [VIEWS_FILE]
 
 
 def _read_faiss(file: Path) -> FaissObject:

@@ -7,15 +7,15 @@ import json
 import shutil
 import signal
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from multiview import names
+from multiview import environment
 from multiview.artifacts.record import Record, Reference, load_reference, read_record
 from multiview.artifacts.scratch import scratch
-from multiview.artifacts.staging import LocalArtifact, same_writing, stage, stamp
-from multiview.artifacts.store import LocalStore, Store
+from multiview.artifacts.staging import LocalArtifact, same_writing, stage, stamp, to_copy
+from multiview.artifacts.store import Store
 from multiview.config import Config, JsonObject
 from multiview.errors import InputError, one_line
 from multiview.steps.checkpoints import Checkpoints
@@ -32,10 +32,7 @@ from multiview.steps.runs import (
     read_state,
     write_state,
 )
-from multiview.steps.step import Step, StepInput, load_function
-
-STREAMED = "multiview.index.view_index:streamed_files"
-"""A function (record of an index) -> those of its files that can be read in parts, without a local copy."""
+from multiview.steps.step import Step, StepInput
 
 Inputs = Mapping[str, Reference | list[Reference]]
 
@@ -83,14 +80,12 @@ class Work:
         checkpoints: Checkpoints | None = None,
         pages: Pages = NO_PAGES,
     ) -> StepContext:
-        """Returns the argument of the step's function, with its inputs on local disk, except `_streamed` files."""
-        streamed = self._streamed()
-        inputs = {name: self._input(name, streamed) for name in self.inputs}
-        if streamed:
-            events.fact("streamed", [f"{names.INDEX}/{file}" for file in streamed])
+        """Returns the argument of the step's function, with its inputs on local disk. Raises InputError where they are
+        damaged, or the scratch folder has no room for them."""
+        self._check_room()
         return StepContext(
             settings=self.settings,
-            inputs=inputs,
+            inputs={name: self._input(name) for name in self.inputs},
             outputs=outputs,
             events=events,
             checkpoints=checkpoints if self.step.checkpoints else None,
@@ -112,24 +107,24 @@ class Work:
                         f"{file} was written to while step {self.step.name} read it, so the outputs were not kept: run again"
                     )
 
-    def _input(self, name: str, streamed: Collection[str] = ()) -> Input:
+    def _check_room(self) -> None:
+        staged = [reads for name, reads in self.inputs.items() if name not in self.step.recorded_inputs]
+        copies: dict[Path, int] = {}
+        for read in (read for reads in staged for read in reads):
+            copies |= to_copy(read.store, read.record, read.reference.file)
+        if (needed := sum(copies.values())) and needed > (free := shutil.disk_usage(scratch()).free):
+            raise InputError(
+                f"step {self.step.name}: its inputs need {needed:,} bytes, and the disk of the scratch folder {scratch()} "
+                f"has {free:,} free: set kubeflow.steps.{self.step.name}.scratch, or {environment.SCRATCH} to a folder with "
+                "more room"
+            )
+
+    def _input(self, name: str) -> Input:
         reads = self.inputs[name]
         if name in self.step.recorded_inputs:
             return Reference.to(reads[0].store, reads[0].record)
-        parts = [stage(read.store, read.record, read.reference.file, streamed=streamed) for read in reads]
+        parts = [stage(read.store, read.record, read.reference.file) for read in reads]
         return parts if name in self.step.list_inputs else parts[0]
-
-    def _streamed(self) -> list[str]:
-        """Returns the files of an input index that are read in parts from a bucket, if the disk lacks room."""
-        copied = {
-            name: [read for read in reads if not isinstance(read.store, LocalStore)]
-            for name, reads in self.inputs.items()
-            if name not in self.step.recorded_inputs
-        }
-        needed = sum(file.bytes for reads in copied.values() for read in reads for file in read.files)
-        if not copied.get(names.INDEX) or needed <= shutil.disk_usage(scratch()).free:
-            return []
-        return load_function(STREAMED)(copied[names.INDEX][0].record)
 
 
 class Termination(SystemExit):

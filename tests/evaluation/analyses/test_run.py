@@ -1,7 +1,6 @@
 """The evaluate step with its analyses, and the files that it writes."""
 
 import json
-import shutil
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.record import Reference
-from multiview.artifacts.staging import LocalArtifact, StoredFile
+from multiview.artifacts.staging import LocalArtifact
 from multiview.artifacts.store import LocalStore
 from multiview.config import Analysis, Evaluation
 from multiview.config.overrides import validate
 from multiview.data.passages import PassageLookup
-from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
 from multiview.evaluation.analyses import analysis_input
 from multiview.evaluation.analyses.analysis_input import Table
@@ -64,25 +62,6 @@ def test_an_approximate_index_is_analysed_by_its_stored_views(padded, tmp_path):
     for file in exact.glob("*.parquet"):
         assert pq.read_table(found / file.name).num_rows == pq.read_table(file).num_rows
     assert "analyses_left_out" not in events.facts
-
-
-def test_an_index_in_a_bucket_is_analysed_as_a_copy_is(padded, tmp_path):
-    """Every file is the same to the byte; questions are not asked one at a time, each of which would read all views."""
-    bucket = LocalStore(padded.folder / "index")
-    shutil.copytree(padded.folder / "index", tmp_path / "index")
-    size = (tmp_path / "index" / VIEWS_FILE).stat().st_size
-    (tmp_path / "index" / VIEWS_FILE).unlink()
-    streamed = {VIEWS_FILE: StoredFile(bucket, VIEWS_FILE, size)}
-    elsewhere = with_index(padded, tmp_path / "index")
-    elsewhere.inputs["index"] = replace(elsewhere.inputs["index"], streamed=streamed)
-    copied, copied_events = run(padded, tmp_path / "copied")
-    found, events = run(elsewhere, tmp_path / "found")
-    names = {file.relative_to(copied.parent) for file in copied.parent.rglob("*") if file.is_file()}
-    assert names == {file.relative_to(found.parent) for file in found.parent.rglob("*") if file.is_file()}
-    for name in names:
-        assert (found.parent / name).read_bytes() == (copied.parent / name).read_bytes(), name
-    alone = {"single_question_milliseconds", "single_search_milliseconds"}
-    assert copied_events.facts.keys() - events.facts.keys() == alone
 
 
 def with_index(analysed: AnalysedModel, folder: Path) -> AnalysedModel:

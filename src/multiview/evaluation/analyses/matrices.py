@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from multiview.index.stored_views import Matrix
-
 PASSAGES_AT_ONCE = 1024
 
 
@@ -20,7 +18,7 @@ def pair_means(blocks: Iterable[np.ndarray], view_count: int) -> np.ndarray:
     return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
 
 
-def mean_cosines(vectors: Matrix, counts: np.ndarray) -> np.ndarray:
+def mean_cosines(vectors: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Mean cosine [views, views] float64 of views i and j over the passages that have both; NaN where no passage has.
     `vectors` [v, dim] are those of all passages, `counts` [p] their number per passage."""
     views, stops = int(counts.max()), np.cumsum(counts)

@@ -18,7 +18,6 @@ from multiview.evaluation.analyses.view_ranges import each_view, first_views, us
 from multiview.evaluation.costs import SINGLE_QUESTION, median_milliseconds
 from multiview.evaluation.files import ANALYSES_PAGE_FILE, METRICS_FILE
 from multiview.evaluation.tables import arrow_markdown
-from multiview.index.stored_views import StreamedViews
 from multiview.model.layouts import TokenSequence
 
 SHOWN_ROWS = 64
@@ -36,8 +35,8 @@ def speed(given: AnalysisInput) -> Findings:
 
     `encode_milliseconds_per_passage`: up to 48 random passages, with the queries that they are read with, encoded in
     the arithmetic of the index, in small batches. `search_milliseconds_per_question`: the `SEARCH_SECONDS` of
-    every evaluation. `single_question_milliseconds` and `single_search_milliseconds`: medians over questions asked one
-    at a time; left out if the views are in a bucket, because a search reads all of them.
+    every evaluation. `single_question_milliseconds` and `single_search_milliseconds`: medians over questions asked one at
+    a time.
     """
     sample = given.random_rows(len(given.index), TIMED_PASSAGES)
     passages = [indexed.sequences for indexed in given.indexed_passages.read(sample)]
@@ -50,15 +49,14 @@ def speed(given: AnalysisInput) -> Findings:
         "encode_milliseconds_per_passage": 1000 * encode_seconds,
         "search_milliseconds_per_question": 1000 * given.search_seconds,
     }
-    if not isinstance(given.index.views, StreamedViews):
-        texts = [question.question for question in given.questions[:TIMED_QUESTIONS]]
-        vectors = dict(zip(texts, given.queries[:TIMED_QUESTIONS, None], strict=True))
-        facts[SINGLE_QUESTION] = median_milliseconds(
-            lambda text: given.ask([text], encoder.question_vector(text)[None]), texts
-        )
-        facts["single_search_milliseconds"] = median_milliseconds(
-            lambda text: given.ask([text], vectors[text]), texts
-        )
+    texts = [question.question for question in given.questions[:TIMED_QUESTIONS]]
+    vectors = dict(zip(texts, given.queries[:TIMED_QUESTIONS, None], strict=True))
+    facts[SINGLE_QUESTION] = median_milliseconds(
+        lambda text: given.ask([text], encoder.question_vector(text)[None]), texts
+    )
+    facts["single_search_milliseconds"] = median_milliseconds(
+        lambda text: given.ask([text], vectors[text]), texts
+    )
     for name, value in facts.items():
         given.events.fact(name, round(value, 3))
     return Findings()

@@ -9,7 +9,7 @@ import numpy as np
 from multiview.index.approximate import FaissObject, SearchParameters
 from multiview.index.faiss_library import all_of_faiss, faiss, list_count
 from multiview.index.ranking import Ties, TopPassages, best_first, finite_questions
-from multiview.index.stored_views import Matrix, passages_of_views, score_passages
+from multiview.index.stored_views import passages_of_views, score_passages
 
 FETCH_FACTOR = 1.5
 """Views that are fetched at first, as a multiple of the passages wanted. Only speed depends on it."""
@@ -24,7 +24,7 @@ class ApproximateSearch:
 
     index: FaissObject
     parameters: SearchParameters
-    views: Matrix
+    views: np.ndarray
     offsets: np.ndarray
     view_counts: np.ndarray
     """[p]: number of views of each passage."""
