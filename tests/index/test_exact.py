@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multiview.errors import InputError
 from multiview.index import exact
 from multiview.index.exact import ALL_VIEWS, ExactSearch
 from multiview.index.ranking import TieOrder, TopPassages
@@ -265,3 +266,42 @@ def test_passages_of_one_view_in_many_blocks(questions, monkeypatch):
     search = ExactSearch(views, np.arange(300), np.arange(300), longest_view(views))
     scores = queries.astype(np.float64) @ views.astype(np.float64).T
     assert (search.top(queries, 5)[0].passages == np.argsort(-scores, axis=1)[:, :5]).all()
+
+
+def test_views_move_to_the_gpu_once_they_fit(monkeypatch):
+    """An index that was loaded beside its predecessor finds no room at first; what torch keeps of a dropped one is room."""
+    rng = np.random.default_rng(0)
+    views = rng.standard_normal((100, 8)).astype(np.float16)
+    search = ExactSearch(views, np.arange(100), np.arange(100), longest_view(views), "cuda")
+    moved, memory = [], {"free": 0, "kept": 0, "used": 0}
+
+    def to(tensor: torch.Tensor, device: str) -> torch.Tensor:
+        moved.extend([1] * (tensor.dtype == torch.float16))
+        return tensor
+
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (memory["free"], 1 << 40))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: memory["kept"])
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: memory["used"])
+
+    def found() -> list[list[int]]:
+        return search.top(views[:3].astype(np.float32), 5)[0].passages.tolist()
+
+    monkeypatch.setattr(exact, "products", lambda views, questions: views.float() @ questions.T)
+    first = found()
+    memory.update(free=exact.GPU_ROOM + views.nbytes - 1)
+    assert (found(), moved) == (first, [])
+    memory.update(kept=2, used=1)
+    assert (found(), moved) == (first, [1])
+    memory.update(free=0)
+    assert (found(), moved) == (first, [1])
+
+
+def test_a_gpu_s_full_memory_is_one_line(monkeypatch):
+    def full(*given: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(exact, "products", full)
+    search = ExactSearch(np.ones((1, 2), np.float16), np.zeros(1, int), np.zeros(1, int), 2.0)
+    with pytest.raises(InputError, match="the GPU's memory is full: set encode.device=cpu"):
+        search.top(np.ones((1, 2), np.float32), 1)

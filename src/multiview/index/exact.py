@@ -13,8 +13,9 @@ Read it from `ExactSearch.top` on: `_Part` holds views, `products` and `maxima` 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,9 @@ FEW_QUESTIONS = 8
 GPU_SHARE = 0.5
 """Share of a GPU's free memory that the views may take; more of them are copied block by block in every pass."""
 
+GPU_ROOM = 8 * GPU_BLOCK_BYTES
+"""Memory of a GPU that stays free beside the views, for a block, its products and what is chosen from them."""
+
 
 class ExactSearch:
     """Exact search among the views of some passages. On a GPU the views stay in its memory while they fit."""
@@ -76,6 +80,8 @@ class ExactSearch:
         self.counts = np.diff(offsets, append=len(views)) if counts is None else counts
         self.device = device
         self._longest_view = longest_view
+        self._on_gpu: Tensor | None = None
+        self._moving = threading.Lock()
 
     def top(
         self,
@@ -92,15 +98,17 @@ class ExactSearch:
         With `among` [p] bool, only passages in it are found. `report_done` is called with the number of questions done.
         Raises ValueError for a k below 1 and for vectors that are not finite.
         """
+        from multiview.model.devices import within_gpu_memory
+
         queries = finite_questions(queries, k)
         tops = [TopPassages.empty(len(queries), k) for _ in ranges]
-        passages = np.flatnonzero(self.counts if among is None else self.counts * among)
-        if not len(passages):
-            return tops
-        k = width(k, len(passages))
-        spare = k // 4 + SPARE
-        part = _Part(passages, self.offsets[passages], self.counts[passages], self.views, self._resident)
-        with _full_precision():
+        with _full_precision(), within_gpu_memory("set encode.device=cpu"):
+            part = self._all if among is None else self._part(self.counts * among)
+            if not len(part.passages):
+                return tops
+            part = replace(part, resident=self._resident())
+            k = width(k, len(part.passages))
+            spare = k // 4 + SPARE
             for group in _groups(np.arange(len(queries)), (k + spare) * len(ranges)):
                 for top, hits in zip(tops, self._best(part, queries[group], k, spare, ranges), strict=True):
                     for into, values in zip((top.scores, top.passages, top.winning_views), hits, strict=True):
@@ -109,14 +117,35 @@ class ExactSearch:
         return tops
 
     @cached_property
+    def _all(self) -> _Part:
+        """All passages, prepared once: among millions of them, that takes longer than a GPU's products."""
+        return self._part(self.counts)
+
+    def _part(self, wanted: np.ndarray) -> _Part:
+        """Returns the passages for which `wanted` [p] is not 0."""
+        import torch
+
+        passages = np.flatnonzero(wanted)
+        chosen = slice(None) if len(passages) == len(wanted) else passages
+        counts = self.counts[chosen]
+        lengths = torch.from_numpy(counts).to(self.device)
+        return _Part(passages, self.offsets[chosen], counts, np.cumsum(counts), lengths, self.views)
+
     def _resident(self) -> Tensor | None:
-        """The views in a GPU's memory, if they fit."""
+        """Returns the views in a GPU's memory, moving them there as soon as they fit: beside an index that is about to
+        be replaced, they may not fit yet."""
         import torch
 
         if not self.device.startswith("cuda"):
             return None
-        free, _ = torch.cuda.mem_get_info(self.device)
-        return torch.from_numpy(self.views).to(self.device) if self.views.nbytes <= GPU_SHARE * free else None
+        with self._moving:
+            if self._on_gpu is None:
+                free, _ = torch.cuda.mem_get_info(self.device)
+                # torch keeps what was freed, and takes it first.
+                free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+                if self.views.nbytes <= min(GPU_SHARE * free, free - GPU_ROOM):
+                    self._on_gpu = torch.from_numpy(self.views).to(self.device)
+            return self._on_gpu
 
     def _best(
         self, part: _Part, queries: np.ndarray, k: int, spare: int, ranges: Sequence[ViewRange]
@@ -130,7 +159,7 @@ class ExactSearch:
         for first, last in part.blocks(len(queries), queries.shape[1], block_bytes):
             found = products(part.read(first, last), vectors)
             for candidates, view_range in zip(rankings, ranges, strict=True):
-                candidates.add(maxima(found, part.counts[first:last], view_range))
+                candidates.add(maxima(found, part.counts[first:last], view_range, part.lengths[first:last]))
         bounds, best = product_bounds(queries, self._longest_view), []
         for candidates, view_range in zip(rankings, ranges, strict=True):
             survivors, uncertain = candidates.survivors(bounds)
@@ -162,6 +191,10 @@ class _Part:
     """[p] int64: the row of each one's first view in `views`."""
     counts: np.ndarray
     """[p] int64: number of views of each."""
+    ends: np.ndarray
+    """[p] int64: number of views up to and with each one's."""
+    lengths: Tensor
+    """`counts` on the device that multiplies."""
     views: np.ndarray
     """[v, dim] float16."""
     resident: Tensor | None = None
@@ -171,10 +204,10 @@ class _Part:
         """Yields positions [first, last) of passages whose views are multiplied at once."""
         most = block_bytes // (4 * max(questions, dim // 4))
         most = max(MULTIPLIED, most // MULTIPLIED * MULTIPLIED)
-        ends, last = np.cumsum(self.counts), 0
-        while (first := last) < len(ends):
-            before = ends[first] - self.counts[first]
-            last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
+        last = 0
+        while (first := last) < len(self.ends):
+            before = self.ends[first] - self.counts[first]
+            last = max(first + 1, int(np.searchsorted(self.ends, before + most, side="right")))
             yield first, last
 
     def read(self, first: int, last: int) -> Tensor:
@@ -184,7 +217,7 @@ class _Part:
         views = torch.from_numpy(self.views) if self.resident is None else self.resident
         starts, counts = self.starts[first:last], self.counts[first:last]
         stop = starts[-1] + counts[-1]
-        if stop - starts[0] == counts.sum():
+        if stop - starts[0] == self.ends[last - 1] - self.ends[first] + counts[0]:
             return views[starts[0] : stop]
         return views.index_select(0, torch.from_numpy(rows_in(starts, counts)).to(views.device))
 
@@ -290,26 +323,27 @@ def products(views: Tensor, questions: Tensor) -> Tensor:
     return found
 
 
-def maxima(products: Tensor, counts: np.ndarray, view_range: ViewRange) -> Tensor:
+def maxima(products: Tensor, counts: np.ndarray, view_range: ViewRange, lengths: Tensor) -> Tensor:
     """Returns each passage's highest product over a range of its views [q, p]; -inf if it has none in the range.
 
-    `products` [n, q] are those of all views of the passages, which have `counts` [p] views each.
+    `products` [n, q] are those of all views of the passages, which have `counts` [p] views each, at least one;
+    `lengths` are the counts on the products' device.
     """
     import torch
 
-    (first, stop), starts = view_range, np.cumsum(counts) - counts
     if view_range != ALL_VIEWS:
+        (first, stop), starts = view_range, np.cumsum(counts) - counts
         counts = (np.clip(counts, 0, stop) - first).clip(0)
         rows = torch.from_numpy(rows_in(starts + first, counts))
         products = products.index_select(0, rows.to(products.device))
-    if (counts == 1).all():
+        lengths = torch.from_numpy(counts).to(products.device)
+    elif len(products) == len(counts):
         return products.T.contiguous()
     if products.is_cpu and products.shape[1] >= FEW_QUESTIONS:  # five times as fast as reducing segments
         passages = torch.from_numpy(np.repeat(np.arange(len(counts)), counts))[:, None].expand_as(products)
         best = products.new_full((len(counts), products.shape[1]), -torch.inf)
         best.scatter_reduce_(0, passages, products, "amax")
     else:
-        lengths = torch.from_numpy(counts).to(products.device)
         best = torch.segment_reduce(products, "max", lengths=lengths, unsafe=True)
     return best.T.contiguous()
 
