@@ -2,8 +2,8 @@
 
 from collections.abc import Set
 
-from multiview.artifacts.record import Reference, in_store, load_record
-from multiview.artifacts.staging import stage
+from multiview.artifacts import staging
+from multiview.artifacts.record import Reference, in_store, load_reference
 from multiview.artifacts.store import Store
 from multiview.config.overrides import Overrides, leaves, merge, outcome
 from multiview.errors import InputError
@@ -17,13 +17,7 @@ from multiview.tracking import TrackedRun
 def verify(plan: Plan) -> None:
     """Checks every byte of the artifacts that a plan reads. Raises InputError at the first flaw."""
     for reference in {source.address: source for _, _, source in plan.artifacts()}.values():
-        store, record = load_record(reference.address)
-        if record.digest != reference.digest:
-            raise InputError(
-                f"{reference.address} has digest {record.digest[:12]}…, but MLflow says "
-                f"{reference.digest[:12]}…: it was replaced; rerun the step that makes it ({record.step})"
-            )
-        stage(store, record, check="bytes")
+        staging.verify(*load_reference(reference, "rerun"))
 
 
 def cut(

@@ -163,7 +163,9 @@ def test_a_comparison_of_runs_has_no_step_to_rerun(earlier, pipeline):
         cut(compared, pipeline, {}, downstream=False)
 
 
-def test_an_artifact_that_is_gone_or_altered_is_one_line_and_nothing_is_sent(kubeflow, command, earlier):
+def test_an_artifact_that_is_gone_altered_or_rebuilt_is_one_line_and_nothing_is_sent(
+    kubeflow, command, earlier
+):
     store, index = open_store(earlier.store), earlier.outputs["index"]
     folder = index.address.removeprefix(f"{store.url}/")
     (data,) = [file for file in store.files(folder) if file.endswith("/data")]
@@ -172,7 +174,12 @@ def test_an_artifact_that_is_gone_or_altered_is_one_line_and_nothing_is_sent(kub
     store.replace(data, content[::-1])
     assert folder in command(rerun(earlier, kubeflow), status=2)
     store.remove(f"{folder}/{names.RECORD_FILE}")
-    assert folder in command(rerun(earlier, kubeflow), status=2)
+    assert f"rerun: there is no artifact at {index.address}: " in command(rerun(earlier, kubeflow), status=2)
+    attempt = Attempt(store, *folder.split("/"))
+    (attempt.path / "data").write_text("other bytes")
+    attempt.publish(step="index", step_version=1, config={}, inputs={})
+    told = command(rerun(earlier, kubeflow), status=2)
+    assert f"rerun: {index.address} has digest " in told and "it was rebuilt since" in told
     assert not kubeflow.requests
 
 
