@@ -4,9 +4,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from mlflow import MlflowClient
 
-from multiview import names, tracking
+from multiview import tracking
 from multiview.tracking import shipping
 from tests.fixtures.reported_run import ReportedRun
 
@@ -36,19 +35,15 @@ def test_a_run_is_shipped_while_a_block_runs(tmp_path, uri, expected, monkeypatc
 def test_a_step_alone_is_shipped_while_a_block_runs_and_at_its_end(tmp_path, uri):
     reported = ReportedRun(tmp_path, uri, "pod")
     reported.events("split", "s")
-    client = MlflowClient(uri)
-    plugin_run = client.create_run("0").info.run_id
     path = "camvr/round-2/train"
     with (
         pytest.raises(RuntimeError, match="the step's own"),
-        tracking.ship_step_live(reported.store, reported.run.id, path, uri, plugin_run),
+        tracking.ship_step_live(reported.store, reported.run.id, path, uri),
     ):
         reported.events(path, "t", status="failed")
         raise RuntimeError("the step's own")
     seen = reported.seen()
     assert set(seen) == {"", "camvr", path} and seen[path][0] == seen["camvr"][0] == "FAILED"
-    tags = client.get_run(plugin_run).data.tags
-    assert (tags["multiview.step_of"], tags[names.TAG_PATH]) == (reported.run.id, path)
 
 
 def test_a_block_does_not_wait_for_an_mlflow_that_is_down(tmp_path, monkeypatch):
@@ -56,5 +51,5 @@ def test_a_block_does_not_wait_for_an_mlflow_that_is_down(tmp_path, monkeypatch)
         monkeypatch.setattr(shipping, name, 0.01)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     reported = ReportedRun(tmp_path, "http://127.0.0.1:9", "down")
-    with tracking.ship_step_live(reported.store, reported.run.id, "split", reported.uri, "run"):
+    with tracking.ship_step_live(reported.store, reported.run.id, "split", reported.uri):
         reported.events("split", "s")

@@ -200,9 +200,8 @@ def _shipping(reporter: StepReporter, alone: bool, uri: str | None) -> Iterator[
     from multiview import tracking
 
     _compare_servers(uri)
-    plugin_run = os.environ.get(environment.MLFLOW_RUN_ID)
     try:
-        with tracking.ship_step_live(reporter.store, reporter.run, reporter.state.path, uri, plugin_run):
+        with tracking.ship_step_live(reporter.store, reporter.run, reporter.state.path, uri):
             yield
     finally:
         if alone:
@@ -212,9 +211,8 @@ def _shipping(reporter: StepReporter, alone: bool, uri: str | None) -> Iterator[
 
 def _compare_servers(uri: str) -> None:
     """Warns if KFP's MLflow plugin has replaced the MLflow server of the pod's settings."""
-    pod_uri = os.environ.get(environment.MLFLOW_URI)
-    plugin = environment.MLFLOW_RUN_ID in os.environ or environment.MLFLOW_EXPERIMENT_ID in os.environ
-    if plugin and pod_uri and pod_uri != uri:
+    pod_uri = os.environ.get(environment.MLFLOW_URI, uri)
+    if pod_uri != uri:
         line = (
             f"this step is recorded in {uri}, which Kubeflow's MLflow plugin gives, and not in {pod_uri}: "
             "set kubeflow.mlflow_uri to the plugin's server, or let the plugin not inject its environment"

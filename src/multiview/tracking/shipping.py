@@ -85,21 +85,12 @@ def ship_live(
 
 
 @contextlib.contextmanager
-def ship_step_live(
-    store: Store, run_id: str, path: str, uri: str, plugin_run: str | None = None
-) -> Iterator[None]:
-    """Ships one step of a run while the block runs, and once more at its end.
-
-    `plugin_run` is the run that Kubeflow's MLflow plugin made for the step, if any: it is tagged with the step. What
-    could not be shipped is left to the run's last step or to `multiview sync`.
-    """
+def ship_step_live(store: Store, run_id: str, path: str, uri: str) -> Iterator[None]:
+    """Ships one step of a run while the block runs, and once more at its end. What could not be shipped is left to the
+    run's last step or to `multiview sync`."""
 
     def ship_at_last() -> None:
         with contextlib.suppress(Exception):
-            if plugin_run:
-                client = connect(uri)
-                client.set_tag(plugin_run, "multiview.step_of", run_id)
-                client.set_tag(plugin_run, names.TAG_PATH, path)
             ship(store, run_id, uri, only={path})
 
     try:
