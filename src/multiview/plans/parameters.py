@@ -7,19 +7,16 @@ like `--set`, makes the plan again, and refuses changes that need another pipeli
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import BaseModel
 
 from multiview.config import Config, JsonObject, Section
-from multiview.config.documents import document_names
 from multiview.config.overrides import (
     PLATFORM_SECTIONS,
     Overrides,
     flatten,
-    gather,
     merge,
     nested,
     parse_settings,
@@ -116,24 +113,22 @@ class CompiledRequest(BaseModel, frozen=True):
 
     def _check(self, plan: Plan, changes: Mapping[str, object]) -> None:
         """Raises InputError for a change to the plan's shape or to pods, and for a setting that changes nothing."""
-        compiled = make_plan(self.pipeline, self.config)
-        for name, value in changes.items():
-            words = as_set(name, value)
+        words = {name: as_set(name, value) for name, value in changes.items()}
+        fixed = (
+            f"is fixed when it is compiled: submit {self.pipeline} as before, with --set for each of "
+            f"{', '.join(words.values())}"
+        )
+        for name in changes:
             if name.partition(".")[0] in PLATFORM_SECTIONS:
-                raise InputError(
-                    f"{words}: where steps run is fixed when the pipeline is compiled: {self._command(changes)}"
-                )
-            try:
-                alone = make_plan(self.pipeline, self._changed({name: value}))
-            except InputError:  # it needs another of the changes
-                continue
-            self._check_shape(alone, compiled, [name], changes)
+                raise InputError(f"{words[name]}: where the pipeline's steps run {fixed}")
+        if path := plan.differs_at(make_plan(self.pipeline, self.config)):
+            raise InputError(f"the settings shape the pipeline (it would differ at {path}), which {fixed}")
+        for name in changes:
             if not self._matters(name, changes):
                 raise InputError(
-                    f"{words} changes no step of this pipeline: none reads it, or each system has a value of its "
+                    f"{words[name]} changes no step of this pipeline: none reads it, or each system has a value of its "
                     "own in comparison.systems"
                 )
-        self._check_shape(plan, compiled, list(changes), changes)
 
     def _changed(self, changes: Mapping[str, object]) -> Overrides:
         return merge(self.config, *(nested(name, value) for name, value in changes.items()))
@@ -147,32 +142,6 @@ class CompiledRequest(BaseModel, frozen=True):
             )
         except InputError:  # they need each other
             return True
-
-    def _check_shape(
-        self, plan: Plan, compiled: Plan, names: list[str], changes: Mapping[str, object]
-    ) -> None:
-        if path := plan.differs_at(compiled):
-            words = ", ".join(as_set(name, changes[name]) for name in names)
-            raise InputError(
-                f"{words} shapes the pipeline (it would differ at {path}), whose steps are fixed when it is compiled: "
-                f"{self._command(changes)}"
-            )
-
-    def _command(self, changes: Mapping[str, object]) -> str:
-        """The command that runs the compiled request with `changes`; it says where steps run only if changed."""
-        shipped = document_names("preset")
-        named = self.preset if self.preset in shipped else None  # a file is not here
-        words = ["python", "-m", "pipelines", "submit", self.pipeline]
-        words += ["--preset", named] if named else []
-        below = dict(flatten(gather(named, [])))
-        own = {
-            name: value
-            for name, value in flatten(self.config)
-            if name.partition(".")[0] not in PLATFORM_SECTIONS and (name not in below or below[name] != value)
-        }
-        for name, value in {**own, **changes}.items():
-            words += ["--set", as_set(name, value)]
-        return shlex.join(words)
 
 
 def parameters_of(request: Request) -> tuple[Parameter, ...]:
