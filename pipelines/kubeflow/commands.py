@@ -69,7 +69,7 @@ def _part(request: Request, part: str) -> Request:
 def check(request: Request, store: str | None, connection: Profile) -> Submission:
     """Returns the submission of a request. Raises InputError for every mistake that can be found without Kubeflow."""
     check_connection(connection)
-    return prepare(request, store or connection.store, connection.pages, connection.mlflow_ui)
+    return prepare(request, store or connection.store, connection.pages)
 
 
 def launch(

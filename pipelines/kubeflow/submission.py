@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import tempfile
 import threading
 import time
@@ -21,7 +20,7 @@ from multiview.artifacts.store import LocalStore, Store, open_store
 from multiview.config import Config
 from multiview.config.overrides import flatten
 from multiview.data.reading.beir import is_beir
-from multiview.errors import InputError, counted
+from multiview.errors import InputError
 from multiview.plans.plan import Node, Output, Plan
 from multiview.plans.pod_settings import check_gpus
 from multiview.plans.request import Request, describe
@@ -84,8 +83,6 @@ class Submission:
     pages: str | None = None
     """The address of Kubeflow's pages for links in notices, unless the settings name one. It is not part of `run`: a
     run or schedule must not depend on the machine that submits it."""
-    mlflow: str | None = None
-    """The address of MLflow as this machine reaches it, for the command that joins parts."""
 
     @property
     def config(self) -> Config:
@@ -151,47 +148,29 @@ class Submission:
             raise InputError(
                 f"{f'schedule {schedule}: ' if schedule else ''}this run would be a workflow of about {size / 2**20:.1f} MB, "
                 f"and Argo takes {limit / 2**20:.1f} (its {environment.WORKFLOW_LIMIT}, which may be set here too): "
-                f"{self._way_out(size, limit)}"
+                f"{self._way_out(size // limit + 2)}"
             )
         return made
 
-    def _way_out(self, size: int, limit: int) -> str:
-        """Returns the end of an error line about a run that is too large for Argo: how to run it in parts that fit."""
-        systems = list(self.config.comparison.systems)
-        for count in range(size // limit + 1, len(systems) + 1):
-            try:
-                parts = self.request.parts(count)
-            except InputError:
-                break
-            largest = max(parts, key=lambda part: len(part.plan.paths()))
-            if estimate_size(package(largest, self.store).text, largest.plan) > limit:
-                continue
-            fit = f"{counted(-(-len(systems) // count), 'system')} fit"
-            if self.request.schedule:
-                return f"{fit}: give each part of comparison.systems a schedule of its own"
-            runs = [describe(part, open_store(self.store)).id for part in parts]
-            join = ["python", "-m", "pipelines", "compare", *runs, "--store", self.store]
-            if baseline := self.config.comparison.baseline:
-                join += ["--baseline", baseline]
-            where = ""
-            if environment.MLFLOW_TRACKING_URI not in os.environ:
-                join += ["--tracking-uri", self.mlflow] if self.mlflow else []
-                where = "" if self.mlflow else f", with {environment.MLFLOW_TRACKING_URI} as it is from here"
-            return (
-                f"{fit}. Give the same command with each of --part 1/{count} to --part {count}/{count}, then join them "
-                f"by {shlex.join(join)}{where}"
-            )
-        return "set a smaller corpus.shards"
+    def _way_out(self, parts: int) -> str:
+        """Returns the end of an error line about a run that is too large for Argo, but whose `parts` should fit."""
+        request, systems = self.request, len(self.config.comparison.systems)
+        if request.plan.name != "comparison" or systems < 2:
+            return "set a smaller corpus.shards"
+        if parts > systems or request.part or request.schedule or request.rerun_of:
+            return "set a smaller corpus.shards, or compare fewer systems at a time"
+        return (
+            f"give the same command with each of --part 1/{parts} to --part {parts}/{parts}, then join their runs by "
+            f"python -m pipelines compare RUN RUN --store {self.store}"
+        )
 
 
-def prepare(
-    request: Request, store: str | None, pages: str | None = None, mlflow: str | None = None
-) -> Submission:
+def prepare(request: Request, store: str | None, pages: str | None = None) -> Submission:
     """Checks a request as far as this machine can. Raises InputError for what a cluster could not run."""
     opened = open_store(check_store(store))
     check_sources(request.plan)
     check_devices(request.plan, request.config)
-    return Submission(describe(request, opened), opened.url, request, pages=pages, mlflow=mlflow)
+    return Submission(describe(request, opened), opened.url, request, pages=pages)
 
 
 def readable(url: str) -> Store | None:

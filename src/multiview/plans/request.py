@@ -33,6 +33,8 @@ class Request:
     """The schedule that makes this request at each of its times."""
     compares: tuple[str, ...] = ()
     """The ids of the runs to compare."""
+    part: bool = False
+    """Whether it is one part of a larger comparison."""
     there: tuple[str, ...] = ()
     """Paths of the steps that the plan leaves out because their outputs exist."""
 
@@ -68,7 +70,9 @@ class Request:
             "baseline": settings.baseline if settings.baseline in names else None,
         }
         overrides = {**self.overrides, "comparison": {**given, **changes}}
-        return replace(self, plan=make_plan(self.plan.name, overrides), overrides=overrides, there=())
+        return replace(
+            self, plan=make_plan(self.plan.name, overrides), overrides=overrides, part=True, there=()
+        )
 
     @cached_property
     def config(self) -> Config:

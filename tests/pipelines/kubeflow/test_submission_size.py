@@ -1,6 +1,5 @@
 """How large a run is as an object of Argo's, which has room for 1 MB, and how a comparison that is larger runs in parts."""
 
-import shlex
 from collections import Counter
 from pathlib import Path
 
@@ -85,39 +84,31 @@ def test_the_estimate_of_a_pipeline_is_what_a_control_plane_measured():
     assert 1_163_618 < size < 1.05 * 1_163_618
 
 
-def test_twenty_systems_as_a_control_plane_refused_them_are_refused_before(tmp_path):
-    """Without the steps' settings, which are in the store since, the pipeline is a quarter smaller; the nodes come on top."""
+def test_a_comparison_that_is_too_large_is_refused_with_the_number_of_parts_that_fit(tmp_path):
+    """A control plane refused these twenty systems. Without the steps' settings, which are in the store since, the
+    pipeline is a quarter smaller; the nodes come on top."""
     request = compared(20, shards=4)
-    with pytest.raises(
-        InputError, match=r"a workflow of about 2.\d MB, and Argo takes 1.0 .*: 5 systems fit"
-    ):
+    with pytest.raises(InputError, match=r"a workflow of about 2.\d MB, and Argo takes 1.0 ") as refused:
         submission(request, tmp_path).package("")
-
-
-def test_a_comparison_that_is_too_large_is_refused_with_the_commands_that_run_it_in_parts(tmp_path):
-    request = compared(20)
-    with pytest.raises(InputError) as refused:
-        submission(request, tmp_path).package("")
-    line = str(refused.value)
-    given, command = line.removesuffix(", with MLFLOW_TRACKING_URI as it is from here").split(
-        ", then join them by "
-    )
-    count = int(given.rpartition("/")[2])
-    parts = request.parts(count)
-    assert [name for part in parts for name in part.config.comparison.systems] == list(
-        request.config.comparison.systems
-    )
+    line, command = str(refused.value).split(", then join their runs by ")
+    assert line.endswith(": give the same command with each of --part 1/4 to --part 4/4")
+    assert command == f"python -m pipelines compare RUN RUN --store {LocalStore(tmp_path).url}"
+    parts = request.parts(4)
+    compiled = [name for part in parts for name in part.config.comparison.systems]
+    assert compiled == list(request.config.comparison.systems)
     for part in parts:
-        submission(part, tmp_path).package("")
-    runs = [describe(part, LocalStore(tmp_path)).id for part in parts]
-    assert shlex.split(command) == [
-        *("python", "-m", "pipelines", "compare", *runs),
-        *("--store", LocalStore(tmp_path).url, "--baseline", "camvr-0"),
-    ]
+        assert submission(part, tmp_path).package("")
+
+
+def test_a_part_that_is_too_large_is_told_no_further_parts_of_it(tmp_path, monkeypatch):
+    """`--part` counts parts of the whole comparison."""
+    monkeypatch.setenv("MAX_WORKFLOW_SIZE", "200000")
+    with pytest.raises(InputError, match="set a smaller corpus.shards, or compare fewer systems at a time$"):
+        submission(compared(12).parts(2)[0], tmp_path).package("")
 
 
 def test_a_run_of_many_shards_has_no_parts(tmp_path):
-    with pytest.raises(InputError, match="set a smaller corpus.shards"):
+    with pytest.raises(InputError, match="set a smaller corpus.shards$"):
         submission(compared(1, shards=100), tmp_path).package("")
 
 
