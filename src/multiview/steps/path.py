@@ -66,11 +66,6 @@ class StepPath:
         return self.system or self.step
 
     @property
-    def prefix(self) -> str:
-        """The system and the stage, as in `camvr/round-2`; empty for a step that all systems share."""
-        return "/".join(part for part in (self.system, self.stage) if part)
-
-    @property
     def whole(self) -> StepPath:
         """The path of the whole step, without the shard."""
         return replace(self, shard="")

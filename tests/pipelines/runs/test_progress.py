@@ -1,4 +1,4 @@
-"""The screen of a run: a row for each place of the DAG, shards as one, and plain lines elsewhere."""
+"""The display of a run: the lines of its steps, and on a terminal the running ones below."""
 
 import io
 import re
@@ -45,42 +45,26 @@ def state(path: str, status, seconds: float | None = 0.0, **more) -> StepState:
     return StepState(path=path, step=path, status=status, started=now, ended=ended, **more)
 
 
-def screen(progress: Progress) -> list[str]:
-    console = Console(file=io.StringIO(), width=100)
-    console.print(progress.render())
-    assert isinstance(console.file, io.StringIO)
-    return [line.rstrip() for line in console.file.getvalue().splitlines()]
-
-
-def test_the_screen_has_a_row_for_each_place_and_shards_are_one(tmp_path):
-    log = EventLog(LocalStore(tmp_path / "store"), "embeddings/k/attempts/1")
-    log.progress(30, 120, "passages")
+def test_a_terminal_has_the_same_lines_and_below_them_the_running_steps(tmp_path, monkeypatch, capsys):
+    """The last line fits a narrow terminal, and square brackets are no markup."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "34")
+    store, steps = LocalStore(tmp_path / "store"), ["split", "camvr/round-1/train"]
+    log = EventLog(store, "model/k/attempts/1")
+    log.progress(30, 120, "[b]steps[/b]")
     with log.lines():
         time.sleep(2 * PROGRESS_SECONDS)
-    progress = watched(
-        tmp_path,
-        state("split", "found"),
-        state("bm25-negatives", "done", 2.5),
-        state("camvr/initial-model", "done", 12),
-        state("camvr/round-1/train", "done", 61.4),
-        state("camvr/round-1/encode/shard-00", "running", None, attempt="embeddings/k/attempts/1"),
-    )
-    rows = screen(progress)
-    assert rows[0].split() == ["✓", "split", "found", "✓", "bm25-negatives", "2.5", "s"]
-    assert rows[1].split() == ["camvr", "✓", "initial-model", "12", "s"]
-    assert rows[2].split()[:5] == ["camvr/round-1", "✓", "train", "61", "s"]
-    assert rows[2].endswith("encode 30/120 passages")
-    assert rows[3].split() == ["·", "compare"]
-    assert "4/7 steps" in rows[5]
-
-
-def test_a_failed_shard_marks_its_step(tmp_path):
-    progress = watched(
-        tmp_path,
-        state("camvr/round-1/encode/shard-00", "done", 1),
-        state("camvr/round-1/encode/shard-01", "failed", 1, error="out of paper"),
-    )
-    assert "✗ encode" in screen(progress)[2]
+    with Progress(store, "run", steps, started=0.0):
+        write_state(store, "run", state(steps[0], "found"))
+        write_state(store, "run", state(steps[1], "running", None, attempt="model/k/attempts/1"))
+        time.sleep(1)  # three looks at the store, and a dozen frames
+    printed = re.split("[\r\n]+", re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().out))
+    lines = [" ".join(line.split()) for line in printed]
+    assert [line for line in lines if "/2 " in line] == [
+        "✓ 1/2 split found",
+        "2/2 camvr/round-1/train started",
+    ]
+    assert "camvr/round-1/train 30/120 [b]…" in {line[2:] for line in lines}
 
 
 def test_without_a_terminal_each_beginning_and_end_is_a_line(tmp_path):
