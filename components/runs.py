@@ -1,4 +1,4 @@
-"""Steps on Kubeflow that are in no plan: the first step of a run, its exit handler, and artifacts that exist already."""
+"""Steps on Kubeflow that are in no plan: the first step of a run, its exit handler, and an index that exists already."""
 
 from kfp.dsl import Artifact, Dataset, Model, Output, PipelineTaskFinalStatus
 
@@ -30,15 +30,6 @@ def open_run(
     start = {name: given.pop(name) for name in ("store", "described", "job", "compiled", "settings")}
     with exit_with_one_line():
         return open_run(**start, given=given)
-
-
-@component
-def import_artifact(address: str, artifact: Output[Artifact], digest: str = ""):
-    """Hand an artifact of a store to the steps that read it."""
-    from multiview.kubeflow.component import exit_with_one_line, import_artifact
-
-    with exit_with_one_line():
-        import_artifact(address, digest, artifact)
 
 
 @component

@@ -26,7 +26,7 @@ def step_component(
     step: Step, there: frozenset[str] = frozenset(), by_shard: bool = False
 ) -> PythonComponent:
     """Returns the component of a step, which passes its arguments to `multiview.kubeflow.component.execute`. Inputs
-    that are `there` before the pipeline runs are references as JSON. With `by_shard`, some shards of a list may be."""
+    that are `there` before the pipeline runs are texts: addresses, or references as JSON. With `by_shard`, some shards of a list may be."""
     types = {name: f"Input[{artifact_type(name)}]" for name in step.inputs}
     types |= dict.fromkeys(there, "str") | dict.fromkeys(step.list_inputs, "list[str]")
     inputs = [f"{name}: {type_}" for name, type_ in types.items()]

@@ -86,11 +86,15 @@ def test_an_input_has_the_type_of_every_artifact_that_it_is_given():
     assert seen == set(STEPS) - {"make-questions-by-index"}, "which reads an index that exists"
 
 
-@pytest.mark.parametrize("made", [runs.import_artifact, runs.open_index], ids=lambda made: made.name)
-def test_what_the_store_lacks_ends_a_pod_with_one_line(tmp_path, made):
-    given = dict.fromkeys(inspect.signature(made.python_func).parameters)
-    with pytest.raises(SystemExit, match="^error: .*there is no artifact at"):
-        made.execute(**{**given, "address": f"{tmp_path}/store/index/none"})
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [(runs.open_index, "address"), (step_component(STEPS["encode"], frozenset({"model"})), "model")],
+)
+def test_what_the_store_lacks_ends_a_pod_with_one_line(tmp_path, made, name):
+    given = dict.fromkeys(inspect.signature(made.python_func).parameters, "")
+    given |= {"run": f"{tmp_path}/store"} if "run" in given else {}
+    with pytest.raises(SystemExit, match="^error: there is no artifact at"):
+        made.execute(**{**given, name: f"{tmp_path}/store/index/none"})
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from kfp import compiler, components, dsl, local
 
+from components.steps import step_component
 from multiview import names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
@@ -21,7 +22,7 @@ from tests.fixtures.system_indexes import write_corpus
 from tests.fixtures.tiny import tiny_bert
 
 DOCUMENT = (ROOT / "docs" / "kubeflow.md").read_text(encoding="utf-8")
-WRITING, IMPORTING = re.findall(
+WRITING, GIVING = re.findall(
     r"^```python\n(.*?)^```", DOCUMENT.partition("## Components in other pipelines")[2], re.M | re.S
 )[:2]
 
@@ -33,7 +34,7 @@ def folder(tmp_path_factory) -> Path:
         patch.chdir(tmp_path_factory.mktemp("components"))
         exec(WRITING, {})
         folder = Path("components-yaml").absolute()
-    assert {file.stem for file in folder.iterdir()} == {"open-index", "import-artifact", *STEPS}
+    assert {file.stem for file in folder.iterdir()} == {"open-index", *STEPS}
     return folder
 
 
@@ -101,16 +102,29 @@ def test_another_team_measures_an_index_on_its_own_questions(folder, tmp_path, m
     assert table["qid"].to_pylist() == [row["qid"] for row in asked]
 
 
-def test_an_artifact_is_imported_as_the_document_says(folder, tmp_path, index, monkeypatch):
-    """KFP's own importer would look for it where the pipeline root is."""
+@pytest.mark.parametrize("pinned", [False, True])
+def test_a_component_is_given_an_artifact_of_a_store_as_the_document_says(
+    folder, tmp_path, index, monkeypatch, pinned
+):
+    """The same vectors are in the store already: the step finds them by the model's digest."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
     monkeypatch.chdir(folder.parent)
+    exec(GIVING, {"compiler": compiler, "step_component": step_component, "STEPS": STEPS})
+    opening, encoding = (
+        components.load_component_from_file(f"components-yaml/{name}.yaml")
+        for name in ("open-index", "encode-by-a-model")
+    )
 
     @dsl.pipeline
-    def importing(address: str) -> dsl.Artifact:
-        names = {"components": components, "address": address}
-        exec(IMPORTING, names)
-        return names["index"]
+    def encode_again(store: str, index: str, model: str):
+        passages = opening(address=index).outputs["passages"]
+        encoding(run=store, shard="shard-00", passages=passages, model=model, config="model.architecture=dpr")
 
-    _, record = load_record(index)
-    assert importing(address=index).output.metadata == {"address": index, "digest": record.digest}
+    store, record = load_record(index)
+    (model,) = record.inputs[names.MODEL]
+    given = model.model_dump_json(exclude_defaults=True) if pinned else model.address
+    encode_again(store=store.url, index=index, model=given)
+    (run,) = (run for run in store.folders(names.RUNS) if run.startswith("encode-"))
+    (state,) = read_states(store, run)
+    assert state.status == "found" and state.outputs[names.EMBEDDINGS] == record.inputs[names.EMBEDDINGS][0]

@@ -15,7 +15,7 @@ from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.kubeflow import component
-from multiview.kubeflow.component import configured, execute, import_artifact, open_index
+from multiview.kubeflow.component import configured, execute, open_index
 from multiview.steps import events
 from multiview.steps.runs import NO_PAGES, Pages, RunReference, read_run, read_state, write_settings
 from multiview.steps.table import STEPS, step
@@ -279,29 +279,6 @@ def test_a_store_s_index_is_its_champion_s(store, tmp_path):
     open_index(store.url, **outputs)
     assert outputs["index"].metadata["address"] == f"{store.url}/index/crowned-2"
     assert outputs["model"].metadata["address"] == found.model.address
-
-
-def test_an_imported_artifact_is_read_as_one_that_a_step_made(store, run, done, tmp_path):
-    published = publish(store, names.PASSAGES, "k", "passages")
-    address = f"{store.url}/{published.folder}"
-    passages = Dataset(uri=str(tmp_path / "passages"))
-    import_artifact(address, published.digest, passages)
-    assert passages.metadata == {"address": address, "digest": published.digest}
-    assert Path(passages.path).read_bytes() == published.to_json()
-    questions = Dataset(metadata={"address": address, "digest": published.digest})
-    negatives = Dataset(uri=str(tmp_path / "negatives"))
-    execute("bm25-negatives", run, "n", "{}", passages=passages, questions=questions, negatives=negatives)
-    reference = Reference.to(store, published)
-    assert done == [("bm25-negatives", {"passages": reference, "questions": reference})]
-
-
-def test_an_imported_artifact_is_the_one_that_was_meant(store, tmp_path):
-    published = publish(store, names.PASSAGES, "k", "passages")
-    artifact = Dataset(uri=str(tmp_path / "passages"))
-    with pytest.raises(InputError, match=f"has the digest {published.digest}, not 0123: it was made anew"):
-        import_artifact(f"{store.url}/{published.folder}", "0123", artifact)
-    with pytest.raises(InputError, match="passages/another"):
-        import_artifact(f"{store.url}/passages/another", "0123", artifact)
 
 
 @pytest.fixture

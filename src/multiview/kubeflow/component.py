@@ -90,19 +90,6 @@ def execute(
     return reporter.state.outputs[declared.outputs[0]].address
 
 
-def import_artifact(address: str, digest: str, artifact: KfpArtifact) -> None:
-    """Makes a KFP artifact from an artifact in a store. KFP's own importer makes one artifact per address, which its
-    metadata store refuses as two inputs of a step; and at another S3 endpoint it opens only the pipeline root's bucket.
-    Raises InputError if there is no artifact at the address, or its digest is not `digest` (empty: any will do)."""
-    _, record = load_record(address)
-    if digest and record.digest != digest:
-        raise InputError(
-            f"{address} has the digest {record.digest}, not {digest}: it was made anew; run again"
-        )
-    artifact.metadata.update(address=address, digest=record.digest)
-    Path(artifact.path).write_bytes(record.to_json())
-
-
 def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> Inputs:
     """Returns references to a step's inputs; for a shard, to that shard's file of each input that is read by shard."""
     references: dict[str, Reference | list[Reference]] = {}
