@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, LiteralString, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, LiteralString, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -11,7 +11,7 @@ from pydantic import (
     ConfigDict,
     Field,
     HttpUrl,
-    ValidationInfo,
+    ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
 )
@@ -35,15 +35,10 @@ Seed = Annotated[int, Field(ge=0, lt=1 << 31)]
 """Seed of random choices, within the range that every generator takes."""
 
 
-def _takes_bool(annotation: object) -> bool:
-    """Whether a setting, or part of it, may be true or false; nested sections check their own settings."""
-    section = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-    return section or annotation in (bool, object, Any) or any(map(_takes_bool, get_args(annotation)))
-
-
 def _holds_bool(value: object) -> bool:
+    """Whether a value is true or false, or may hold either, as a section, which checks its own settings."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return isinstance(value, bool) or any(map(_holds_bool, inner))
+    return isinstance(value, bool | BaseModel) or any(map(_holds_bool, inner))
 
 
 def matching(pattern: str, line: LiteralString) -> AfterValidator:
@@ -99,16 +94,13 @@ class Section(BaseModel):
             raise PydanticCustomError("kind", "expected a text in UTF-8") from error
         return value
 
-    @field_validator("*", mode="before")
+    @field_validator("*", mode="wrap")
     @classmethod
-    def _no_truth_value_for_a_number(cls, value: object, info: ValidationInfo) -> object:
-        if (
-            info.field_name
-            and _holds_bool(value)
-            and not _takes_bool(cls.model_fields[info.field_name].annotation)
-        ):
+    def _no_truth_value_for_a_number(cls, value: object, validate: ValidatorFunctionWrapHandler) -> object:
+        found = validate(value)
+        if _holds_bool(value) and not _holds_bool(found):
             raise PydanticCustomError("kind", "expected a value of another kind than true or false")
-        return value
+        return found
 
     if not TYPE_CHECKING:
 
