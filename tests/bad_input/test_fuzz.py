@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import date
 from itertools import count, pairwise
@@ -269,15 +270,15 @@ def test_vectors_of_any_numbers_are_indexed_and_searched_or_refused(tmp_path, ta
     def body(drawn: tuple[list[float], list[float]]) -> None:
         views, question = np.array(drawn[0], np.float64).reshape(6, 2), np.array([drawn[1]], np.float32)
         folder = tmp_path / str(next(folders))
-        shard = write_embeddings(folder / "shard", ["a", "b", "c"], [views[:2], views[2:3], views[3:]])
         is_whole = bool((np.abs(views) <= 65504).all())
         try:
-            write_index(folder / "index", shard)
+            shard = write_embeddings(folder / "shard", ["a", "b", "c"], [views[:2], views[2:3], views[3:]])
         except InputError as error:
             check_line(error)
-            assert not is_whole and "is not finite" in str(error)
+            assert not is_whole and re.search("contains NaN|does not fit into float16", str(error))
             return
         assert is_whole
+        write_index(folder / "index", shard)
         index = ViewIndex.load(folder / "index")
         try:
             found = index.search(question, 3)

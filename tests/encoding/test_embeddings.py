@@ -1,6 +1,5 @@
 """`EmbeddingsWriter` writes the format to the byte, and `Embeddings` reads it."""
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter, map_views
+from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter
 from multiview.errors import InputError
 
 COUNTS = [2, 0, 3, 1]
@@ -32,8 +31,7 @@ def write(folder: Path, queries: bool = False) -> Path:
     return folder
 
 
-def test_the_files_hold_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multiview.encoding.embeddings.ROWS_PER_BLOCK", 4)
+def test_the_files_hold_what_was_written(tmp_path: Path) -> None:
     folder = write(tmp_path)
     expected = np.concatenate(vectors()).astype("<f2").tobytes()
     assert (folder / "views.f16").read_bytes() == expected
@@ -41,13 +39,10 @@ def test_the_files_hold_what_was_written(tmp_path: Path, monkeypatch: pytest.Mon
         {"id": f"p{i}", "content_hash": f"hash {i}", "offset": sum(COUNTS[:i]), "views": count}
         for i, count in enumerate(COUNTS)
     ]
-    blocks = [expected[: 4 * 3 * 2], expected[4 * 3 * 2 :]]
     assert json.loads((folder / "embeddings.json").read_text()) == {
         "dim": 3,
         "rows": 6,
         "passages": 4,
-        "rows_per_block": 4,
-        "block_sha256": [hashlib.sha256(block).hexdigest() for block in blocks],
         "model": "digest",
     }
 
@@ -56,10 +51,6 @@ def test_the_reader_gives_back_what_was_written(tmp_path: Path) -> None:
     embeddings = Embeddings(write(tmp_path))
     assert (embeddings.dim, embeddings.rows, embeddings.passages, embeddings.model) == (3, 6, 4, "digest")
     np.testing.assert_array_equal(embeddings.views, np.concatenate(vectors()).astype(np.float16))
-    np.testing.assert_array_equal(
-        np.concatenate([embeddings.read_block(number) for number in range(embeddings.blocks)]),
-        embeddings.views,
-    )
     assert embeddings.table["views"].to_pylist() == COUNTS and not embeddings.has_queries
 
 
@@ -74,7 +65,6 @@ def test_a_shard_without_passages_is_whole(tmp_path: Path) -> None:
         pass
     embeddings = Embeddings(tmp_path)
     assert embeddings.views.shape == (0, 3) and embeddings.table.num_rows == 0
-    assert [embeddings.read_block(number) for number in range(embeddings.blocks)] == []
 
 
 @pytest.mark.parametrize(
@@ -89,19 +79,4 @@ def test_what_float16_cannot_hold_names_its_passage_and_leaves_no_header(
         EmbeddingsWriter(tmp_path, 1, "digest") as writer,
     ):
         writer.write_views("p", writer.add_passage("p", "hash", 1), np.array([[value]]))
-    with pytest.raises(InputError, match=r"embeddings\.json: missing; .* run `encode` again"):
-        Embeddings(tmp_path)
-
-
-def test_a_matrix_of_another_size_is_named_with_the_way_out(tmp_path: Path) -> None:
-    (tmp_path / "views.f16").write_bytes(b"12345678")
-    np.testing.assert_array_equal(
-        map_views(tmp_path / "views.f16", 2, 2, "?"), np.frombuffer(b"12345678", "<f2").reshape(2, 2)
-    )
-    with pytest.raises(InputError) as error:
-        map_views(tmp_path / "views.f16", 3, 2, "make it again")
-    assert str(error.value) == (
-        f"{tmp_path / 'views.f16'}: 8 bytes, but 3 views of 2 float16 values, 12 bytes; make it again"
-    )
-    with pytest.raises(InputError, match="views: missing; make it again"):
-        map_views(tmp_path / "views", 3, 2, "make it again")
+    assert not (tmp_path / "embeddings.json").exists()

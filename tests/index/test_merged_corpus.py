@@ -44,9 +44,7 @@ def test_a_view_is_left_out_for_an_earlier_one_that_is_kept(tmp_path_factory, se
         keep = np.split(distinct_views(shard, cosine), np.cumsum([len(views) for views in passages])[:-1])
         assert [np.flatnonzero(each).tolist() for each in keep] == expected
         parts = [
-            write_embeddings(
-                folder / part, ids[where], [*passages[where], np.empty((0, 4))], rows_per_block=3
-            )
+            write_embeddings(folder / part, ids[where], [*passages[where], np.empty((0, 4))])
             for part, where in (("a", slice(5)), ("b", slice(5, None)))
         ]
         write_index(folder / "index", folder / "whole", merge_views=cosine)

@@ -2,17 +2,15 @@
 
 - `views.f16`: a raw matrix [rows, dim] of little-endian float16, one row per view, in the order of the passages.
 - `rows.parquet`: one row per passage, `ROWS_SCHEMA`; with `QUERIES_FIELD` where passages were read with queries.
-- `embeddings.json`: the header, with dim, rows, passages, the digest of the model, and a sha256 per block of
-  `rows_per_block` rows, so that a block can be read and checked by itself.
+- `embeddings.json`: the header, with dim, rows, passages and the digest of the model.
 
 An index has `views.f16` and, with `ROWS_SCHEMA`, `passages.parquet` in the same format.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -22,7 +20,7 @@ import pyarrow.parquet as pq
 
 from multiview.artifacts.record import Record
 from multiview.config import Encode, JsonObject
-from multiview.errors import InputError, counted
+from multiview.errors import InputError
 
 VIEWS_FILE = "views.f16"
 ROWS_FILE = "rows.parquet"
@@ -43,9 +41,7 @@ KEPT_FIELD = pa.field("kept", pa.list_(pa.bool_()))
 embeddings the index keeps. `offset` and `views` count only these."""
 
 ROWS_PER_BLOCK = 4096
-"""Rows that share a digest, and are all read to check any of them; also passages per row group of `rows.parquet`."""
-
-REBUILD = "delete this artifact's folder and run `encode` again"
+"""Passages per row group of `rows.parquet`, and views that are read into an index at once."""
 
 
 def encoded_with(index: Record, device: str) -> Encode:
@@ -132,114 +128,36 @@ class EmbeddingsWriter:
             "dim": self._dim,
             "rows": self.rows,
             "passages": self.passages,
-            "rows_per_block": ROWS_PER_BLOCK,
-            "block_sha256": list(_digests(self._folder / VIEWS_FILE, ROWS_PER_BLOCK * self._row_bytes)),
             "model": self._model,
         }
         (self._folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
 
 
 class Embeddings:
-    """The embeddings of one shard, memory-mapped: blocks of views, each checked as it is read."""
+    """The embeddings of one shard, memory-mapped. Their files are those that were written: staging compares every byte."""
 
     def __init__(self, folder: Path) -> None:
-        """Opens `folder`. Raises InputError where a file is missing or the files do not fit together."""
         self.folder = folder
-        header = self._read_header()
-        self.dim = int(header["dim"])
-        self.rows = int(header["rows"])
-        self.passages = int(header["passages"])
-        self.rows_per_block = int(header["rows_per_block"])
-        self.block_sha256: list[str] = header["block_sha256"]
+        header = json.loads((folder / HEADER_FILE).read_text())
+        self.dim, self.rows, self.passages = header["dim"], header["rows"], header["passages"]
         self.model: str = header["model"]
-        self.views = map_views(folder / VIEWS_FILE, self.rows, self.dim, REBUILD)
-        """All views [rows, dim] float16, memory-mapped and *not* checked."""
-        if self.blocks != -(-self.rows // self.rows_per_block):
-            raise InputError(
-                f"{folder / HEADER_FILE}: {counted(self.blocks, 'block digest')} for {counted(self.rows, 'view')}; {REBUILD}"
-            )
-
-    @property
-    def blocks(self) -> int:
-        """Number of blocks; the last block may be shorter."""
-        return len(self.block_sha256)
+        self.views = map_views(folder / VIEWS_FILE, self.rows, self.dim)
+        """All views [rows, dim] float16."""
 
     @cached_property
     def table(self) -> pa.Table:
-        """`rows.parquet`. Raises InputError where its passages do not add up to the views."""
-        path = existing(self.folder / ROWS_FILE, REBUILD)
-        table = pq.read_table(path)
-        views = table["views"].to_numpy().astype(np.int64)
-        offsets = np.concatenate([[0], np.cumsum(views)])
-        if (
-            table.num_rows != self.passages
-            or offsets[-1] != self.rows
-            or (views < 0).any()
-            or not np.array_equal(table["offset"].to_numpy(), offsets[:-1])
-        ):
-            raise InputError(
-                f"{path}: its passages do not add up to {counted(self.rows, 'view')} of {counted(self.passages, 'passage')}; {REBUILD}"
-            )
-        return table
+        """`rows.parquet`."""
+        return pq.read_table(self.folder / ROWS_FILE)
 
     @property
     def has_queries(self) -> bool:
         """Whether the passages were read with queries."""
         return QUERIES_FIELD.name in self.table.column_names
 
-    def read_block(self, number: int) -> np.ndarray:
-        """Returns the views of block `number` [rows, dim] float16, checked against the block's sha256.
 
-        Raises InputError if the bytes are not those that were written, or a value is not finite.
-        """
-        start = number * self.rows_per_block
-        block = self.views[start : start + self.rows_per_block]
-        path = self.folder / VIEWS_FILE
-        if hashlib.sha256(block.data).hexdigest() != self.block_sha256[number]:
-            raise InputError(f"{path}: block {number} is not what was written (sha256 differs); {REBUILD}")
-        if not np.isfinite(block).all():
-            row = start + int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])
-            raise InputError(
-                f"{path}: row {row} is not finite in float16; the model diverged or its vectors exceed 65504: "
-                "train it again or set model.normalise"
-            )
-        return block
-
-    def _read_header(self) -> JsonObject:
-        path = existing(self.folder / HEADER_FILE, REBUILD)
-        try:
-            header = json.loads(path.read_text())
-        except ValueError as error:
-            raise InputError(f"{path}: not JSON ({error}); {REBUILD}") from None
-        missing = {"dim", "rows", "passages", "rows_per_block", "block_sha256", "model"} - set(header)
-        if missing:
-            raise InputError(f"{path}: lacks {', '.join(sorted(missing))}; {REBUILD}")
-        return header
-
-
-def map_views(file: Path, rows: int, dim: int, way_out: str) -> np.ndarray:
-    """Maps a file of views into memory as a matrix [rows, dim] float16; its values are not checked.
-
-    Raises InputError, which ends with `way_out`, if the file is missing or has another size.
-    """
-    size, expected = existing(file, way_out).stat().st_size, rows * dim * VIEW_DTYPE.itemsize
-    if size != expected:
-        raise InputError(
-            f"{file}: {size} bytes, but {counted(rows, 'view')} of {dim} float16 values, {expected} bytes; {way_out}"
-        )
+def map_views(file: Path, rows: int, dim: int) -> np.ndarray:
+    """Maps a file of views into memory as a matrix [rows, dim] float16."""
     if not rows:
         return np.empty((0, dim), VIEW_DTYPE)  # an empty file cannot be mapped
-    return np.memmap(file, VIEW_DTYPE, "r", shape=(rows, dim))
-
-
-def existing(path: Path, way_out: str) -> Path:
-    """Returns `path`. Raises InputError, which ends with `way_out`, where there is no such file."""
-    if not path.is_file():
-        raise InputError(f"{path}: missing; {way_out}")
-    return path
-
-
-def _digests(file: Path, block_bytes: int) -> Iterator[str]:
-    with file.open("rb") as views:
-        while block := views.read(block_bytes):
-            yield hashlib.sha256(block).hexdigest()
+    # The memory of the mapped file, without the cost of `np.memmap` per access.
+    return np.asarray(np.memmap(file, VIEW_DTYPE, "r", shape=(rows, dim)))

@@ -22,9 +22,10 @@ from multiview.encoding.embeddings import (
     VIEW_DTYPE,
     VIEWS_FILE,
     Embeddings,
+    map_views,
 )
 from multiview.errors import InputError
-from multiview.index.stored_views import open_views, passages_of_views
+from multiview.index.stored_views import passages_of_views
 from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE, QUERIES_FILE
 
 ADDED_FILE = "added.parquet"
@@ -43,7 +44,7 @@ class OldIndex:
         self.passages = pq.read_table(folder / PASSAGES_FILE)
         self.offsets: np.ndarray = self.passages["offset"].to_numpy()
         """Row of the first view of each passage [p] int64."""
-        self.views = open_views(folder / VIEWS_FILE, self.header)
+        self.views = map_views(folder / VIEWS_FILE, self.header["views"], self.header["dim"])
         self.has_queries = (folder / QUERIES_FILE).is_file()
 
     @cached_property
@@ -58,7 +59,7 @@ class OldIndex:
 class MergedCorpus:
     """The passages of an index that is being built, from embeddings or kept from an old index.
 
-    Their views are read from where they are stored. Memory holds one block of the embeddings, so read rows in order.
+    Their views are read from where they are stored.
     """
 
     def __init__(
@@ -106,13 +107,8 @@ class MergedCorpus:
         firsts = [table["offset"].to_numpy() + before for table, before in zip(tables, befores, strict=True)]
         self._stored_firsts = np.concatenate(firsts)[sources]
         self._old_views = len(old.views) if old else 0
-        self._blocks = [(shard, number) for shard in shards for number in range(shard.blocks)]
-        block_sizes = [
-            min(shard.rows_per_block, shard.rows - number * shard.rows_per_block)
-            for shard, number in self._blocks
-        ]
-        self._block_firsts = self._old_views + np.cumsum([0, *block_sizes])
-        self._held: tuple[int, np.ndarray] | None = None
+        self._sources = [*([old.views] if old else []), *(shard.views for shard in shards)]
+        self._source_firsts = np.cumsum([0, *map(len, self._sources)])
 
     @property
     def added(self) -> np.ndarray:
@@ -129,10 +125,7 @@ class MergedCorpus:
         return moved
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields the rows of each block and its views [rows, dim] float16: the same blocks however the views are stored.
-
-        Raises InputError where embeddings are damaged.
-        """
+        """Yields the rows of each block and its views [rows, dim] float16: the same blocks however the views are stored."""
         for first in range(0, self.rows, ROWS_PER_BLOCK):
             rows = np.arange(first, min(first + ROWS_PER_BLOCK, self.rows))
             yield rows, self.read_rows(rows)
@@ -142,15 +135,12 @@ class MergedCorpus:
         return self._stored_rows(rows) >= self._old_views
 
     def read_rows(self, rows: np.ndarray, dtype: DTypeLike = VIEW_DTYPE) -> np.ndarray:
-        """Views of `rows` [n, dim]. Raises InputError where a block of the embeddings is damaged. Blocks without them are
-        not read."""
-        stored = self._stored_rows(rows)
-        blocks = np.searchsorted(self._block_firsts, stored, side="right") - 1
-        views = np.empty((len(rows), self.dim), dtype)
-        order = np.argsort(blocks, kind="stable")
-        for here in np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1):
-            if len(here):
-                views[here] = self._read(int(blocks[here[0]]), stored[here])
+        """Views of `rows` [n, dim]."""
+        stored, views = self._stored_rows(rows), np.empty((len(rows), self.dim), dtype)
+        sources = np.searchsorted(self._source_firsts, stored, side="right") - 1
+        for number in np.unique(sources):
+            here = sources == number
+            views[here] = self._sources[number][stored[here] - self._source_firsts[number]]
         return views
 
     def _stored_rows(self, rows: np.ndarray) -> np.ndarray:
@@ -160,16 +150,6 @@ class MergedCorpus:
             new = stored >= self._old_views
             stored[new] = self._kept_rows[stored[new] - self._old_views] + self._old_views
         return stored
-
-    def _read(self, number: int, stored: np.ndarray) -> np.ndarray:
-        """Views at `stored` rows of a block of the embeddings, or of the old index, which is number -1."""
-        if number < 0:
-            assert self.old is not None
-            return self.old.views.take(stored, axis=0)
-        if self._held is None or self._held[0] != number:
-            shard, number_in_shard = self._blocks[number]
-            self._held = number, shard.read_block(number_in_shard)
-        return self._held[1][stored - self._block_firsts[number]]
 
     def queries(self) -> Iterator[pa.Table] | None:
         """The queries that the passages were read with, in small tables; None where they were read without.
@@ -206,7 +186,6 @@ def distinct_views(shard: Embeddings, cosine: float) -> np.ndarray:
     earlier kept view of its passage is at most `cosine`.
 
     The result depends on the passage's views alone, whatever the shard: each product is summed by itself, in float64.
-    Damage is not detected here, but when the views are read into the index.
     """
     counts, firsts = numbers(shard.table["views"]).astype(np.int64), numbers(shard.table["offset"])
     position = np.arange(shard.rows) - np.repeat(firsts, counts)

@@ -2,13 +2,10 @@
 
 import math
 import warnings
-from pathlib import Path
 
 import numpy as np
 
-from multiview.config import JsonObject
 from multiview.data.arrays import rows_in
-from multiview.encoding.embeddings import map_views
 
 # Harmless warnings of torch: views, which may be mapped, are only read, and sparse matrices only multiplied.
 warnings.filterwarnings(
@@ -24,14 +21,6 @@ NORMS_AT_ONCE = 1024
 SCORED_AT_ONCE, PAIRS_AT_ONCE = 1024, 1 << 14
 """Number of views that are scored in float64 at once, and of pairs of a passage and a question. Memory and speed depend on
 them, results do not."""
-
-REBUILD = "delete this artifact's folder and run `index` again"
-
-
-def open_views(file: Path, header: JsonObject) -> np.ndarray:
-    """Maps the views of an index with this header from a file. Raises InputError if it is missing or of another size."""
-    # The memory of the mapped file, without the cost of `np.memmap` per access.
-    return np.asarray(map_views(file, header["views"], header["dim"], REBUILD))
 
 
 def passages_of_views(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:

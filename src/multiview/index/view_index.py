@@ -17,7 +17,7 @@ from multiview import names
 from multiview.config import JsonObject
 from multiview.data.arrays import numbers
 from multiview.data.passages import PassageRows
-from multiview.encoding.embeddings import KEPT_FIELD, VIEWS_FILE, existing
+from multiview.encoding.embeddings import KEPT_FIELD, VIEW_DTYPE, VIEWS_FILE, map_views
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
@@ -25,8 +25,6 @@ from multiview.index.ranking import TieOrder, TopPassages, width
 from multiview.index.stored_views import (
     LONGEST_VIEW,
     PAIRS_AT_ONCE,
-    REBUILD,
-    open_views,
     score_passages,
 )
 from multiview.model.layouts import Layout
@@ -84,23 +82,29 @@ class ViewIndex:
 
         Raises InputError where the files do not fit together, or an approximate index needs faiss and it is not installed.
         """
-        header = json.loads(existing(folder / HEADER_FILE, REBUILD).read_text())
+        header = json.loads((folder / HEADER_FILE).read_text())
         approximate = header["kind"] != EXACT
-        faiss_index = _read_faiss(existing(folder / INDEX_FILE, REBUILD)) if approximate else None
+        faiss_index = _read_faiss(folder / INDEX_FILE) if approximate else None
         # `pq.read_table` would import pyarrow.dataset and pandas, for half a second.
-        with pq.ParquetFile(existing(folder / PASSAGES_FILE, REBUILD)) as file:
+        with pq.ParquetFile(folder / PASSAGES_FILE) as file:
             there = {*file.schema_arrow.names}
             table = file.read([each for each in ("id", "offset", "views", KEPT_FIELD.name) if each in there])
         table = table.combine_chunks()
         kept = table[KEPT_FIELD.name].combine_chunks() if KEPT_FIELD.name in there else None
         view_counts = numbers(table["views"]).astype(np.int64)
-        counted_views = {HEADER_FILE: header["views"], PASSAGES_FILE: int(view_counts.sum())}
-        if faiss_index:
-            counted_views[INDEX_FILE] = faiss_index.ntotal
+        rows, dim, stored = header["views"], header["dim"], (folder / VIEWS_FILE).stat().st_size
+        counted_views = {
+            HEADER_FILE: rows,
+            PASSAGES_FILE: int(view_counts.sum()),
+            VIEWS_FILE: stored // (dim * VIEW_DTYPE.itemsize),
+            **({INDEX_FILE: faiss_index.ntotal} if faiss_index else {}),
+        }
         if len({*counted_views.values()}) > 1:
             each = ", ".join(f"{count:,} by {name}" for name, count in counted_views.items())
-            raise InputError(f"{folder}: its files differ in the number of views: {each}; {REBUILD}")
-        views = open_views(folder / VIEWS_FILE, header)
+            raise InputError(
+                f"{folder}: its files differ in the number of views: {each}; delete this folder and run `index` again"
+            )
+        views = map_views(folder / VIEWS_FILE, rows, dim)
         ids, offsets = table["id"].combine_chunks(), numbers(table["offset"])
         queries = PassageRows([folder / QUERIES_FILE]) if (folder / QUERIES_FILE).is_file() else None
         return cls(views, ids, offsets, view_counts, header, faiss_index, queries, device, kept)
