@@ -24,7 +24,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Annotated
@@ -46,7 +45,6 @@ from multiview.config import Config, Index, JsonObject, Model
 from multiview.data.passages import ROW_GROUP, SCHEMA, content_hash, read_passages
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import counted
-from multiview.index.bm25 import Terms
 from multiview.index.build import write_index
 from multiview.index.merged_corpus import MergedCorpus
 from multiview.index.ranker import write_search
@@ -125,7 +123,9 @@ def make_store(folder: Path, passages: int, search: JsonObject) -> LocalStore:
             )
             shards = [Embeddings(staged.path)]
             attempt = Attempt(store, "index", f"random-{seed}")
-            about = write_search(attempt.path, settings, partial(_terms, store, corpus))
+            about = write_search(
+                attempt.path, settings, read_passages(store.root / load_record(corpus.address).record.data)
+            )
             write_index(attempt.path, model.digest, MergedCorpus(shards), Index(), Events(), about)
         index = _published(attempt, "index", model=[model], passages=[corpus])
         number = seed + 1
@@ -139,10 +139,6 @@ def make_store(folder: Path, passages: int, search: JsonObject) -> LocalStore:
         )
         crown(store, champion)
     return store
-
-
-def _terms(store: LocalStore, corpus: Reference) -> Terms:
-    return Terms.of(read_passages(store.root / load_record(corpus.address)[1].data), "english")
 
 
 def _published(attempt: Attempt, step: str, **inputs: list[Reference]) -> Reference:

@@ -1,14 +1,17 @@
 """BM25: its formula, its ties, and the order of its best passages."""
 
 import unicodedata
+from types import SimpleNamespace
+from typing import Any
 
+import bm25s
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.config import Bm25
-from multiview.index.bm25 import WORD, Bm25Index, Terms, best_rows, load_index, tokenizer, words
+from multiview.index.bm25 import WORD, Bm25Index, best_rows, index_of, load_index, tokenizer, words
 from multiview.index.ranking import TieOrder
 from tests.fixtures.artifacts import passage
 
@@ -149,34 +152,34 @@ def test_words_of_plain_texts_are_those_of_all_texts(text):
     assert words(lowered) == WORD.findall(lowered)
 
 
-WORDS = ["Lyon", "Lyons", "capital", "the", "Paris", "", "zzz"]
-TEXTS = st.lists(st.lists(st.sampled_from(WORDS)).map(" ".join), max_size=6)
-
-
-@settings(max_examples=50, deadline=None)
-@given(TEXTS, TEXTS, st.randoms(), st.sampled_from(["english", "klingon"]))
-def test_edited_terms_are_those_of_the_new_corpus(old, added, shuffler, language):
-    """Whatever passages stay, come and go, in any order."""
-    rows = shuffler.sample(range(len(old)), shuffler.randint(0, len(old))) + [-1] * len(added)
-    shuffler.shuffle(rows)
-    new = iter(added)
-    corpus = [next(new) if row < 0 else old[row] for row in rows]
-    terms = [
-        Terms.of((passage(str(n), text) for n, text in enumerate(texts)), language)
-        for texts in (old, added, corpus)
-    ]
-    edited, whole = terms[0].edited(terms[1], np.array(rows, int)), terms[2]
-    assert edited.vocabulary == whole.vocabulary
-    assert (edited.terms.tolist(), edited.counts.tolist()) == (whole.terms.tolist(), whole.counts.tolist())
-
-
 @pytest.mark.parametrize("passages", [PASSAGES, PASSAGES[-1:], []])
 def test_a_loaded_index_finds_what_the_saved_one_finds(passages, tmp_path):
     index = Bm25Index.of(passages, Bm25(b=0.7))
-    Terms.of(passages, "english").save(tmp_path / "bm25", Bm25(b=0.7))
+    if made := index_of(passages, Bm25(b=0.7), "english"):
+        made.save(tmp_path / "bm25")
     loaded = Bm25Index(load_index(tmp_path / "bm25"), index.ids, "english", TieOrder(index.ids))
-    assert Terms.load(tmp_path / "bm25").vocabulary == Terms.of(passages, "english").vocabulary
     for asked in (["capital Lyon", "interests", ""], ["unseen words, capitals"]):
         one, other = index.search(asked, 5), loaded.search(asked, 5)
         np.testing.assert_array_equal(one.passages, other.passages)
         np.testing.assert_array_equal(one.scores, other.scores)
+
+
+def test_an_index_of_an_earlier_version_is_searched(tmp_path):
+    """Its words were sorted, and it had two more files, from which a refresh took the words of passages that stayed."""
+    cutter, texts = tokenizer("english"), [f"{each.title} {each.text}" for each in PASSAGES]
+    found: list[list[int]] = list(cutter.streaming_tokenize(texts, update_vocab=True, allow_empty=False))
+    words_found = sorted(cutter.stem_to_sid, key=str)
+    places = {cutter.stem_to_sid[word]: place for place, word in enumerate(words_found)}
+    terms = [[places[number] for number in each] for each in found]
+    vocabulary = {word: place for place, word in enumerate(words_found)}
+    older = bm25s.BM25(k1=Bm25().k1, b=Bm25().b, method="lucene", backend="numpy")
+    corpus: Any = SimpleNamespace(ids=terms, vocab=vocabulary)
+    older.index(corpus, create_empty_token=False, show_progress=False)
+    older.save(tmp_path)
+    np.save(tmp_path / "terms.npy", np.concatenate(terms).astype(np.uint32))
+    np.save(tmp_path / "counts.npy", np.array([len(each) for each in terms]))
+    index = Bm25Index.of(PASSAGES, Bm25())
+    loaded = Bm25Index(load_index(tmp_path), index.ids, "english", TieOrder(index.ids))
+    one, other = (each.search(["capital Lyon", "interests of the capital"], 5) for each in (index, loaded))
+    np.testing.assert_array_equal(one.passages, other.passages)
+    np.testing.assert_array_equal(one.scores, other.scores)

@@ -7,9 +7,8 @@ import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,16 +22,12 @@ from bm25s.tokenization import Tokenizer
 
 from multiview.config import Bm25
 from multiview.data import cjk
-from multiview.data.arrays import rows_in
 from multiview.data.passages import Passage
 from multiview.index.ranking import TieOrder, Ties, TopPassages, best_first, width
 from multiview.steps.processors import processors
 
 TOGETHER = 100
 """Questions that a thread takes at a time."""
-
-TERMS_FILE, COUNTS_FILE = "terms.npy", "counts.npy"
-"""Files of `Terms`."""
 
 _WORD = r"\w\w+|(?<!\w['’])[^\W_](?!['’]\w\w)"
 ASCII_WORD = re.compile(_WORD)
@@ -41,78 +36,24 @@ WORD = regex.compile(_WORD.replace(r"\w", r"[\p{L}\p{M}\p{N}_]").replace(r"[^\W_
 unless an apostrophe joins it to a longer word (Newton's, d'Artagnan)."""
 
 
-@dataclass(frozen=True)
-class Terms:
-    """The terms of passages: their words in order, stemmed, without stop words (`tokenizer`)."""
-
-    vocabulary: list[str]
-    """The distinct terms, sorted."""
-    terms: np.ndarray
-    """[t] uint32: the terms of one passage after those of another, as positions in the vocabulary."""
-    counts: np.ndarray
-    """[p] int64: the number of terms of each passage."""
-
-    @classmethod
-    def of(cls, passages: Iterable[Passage], language: str) -> Terms:
-        """Returns the terms of title and text of `passages`, which are read once."""
-        cutter = tokenizer(language)
-        # `streaming_tokenize` only iterates over its texts, but is annotated with a list.
-        texts: Any = (f"{passage.title} {passage.text}" for passage in passages)
-        terms, counts = array("I"), array("q")
-        for ids in cutter.streaming_tokenize(texts, update_vocab=True, allow_empty=False):
-            terms.extend(ids)
-            counts.append(len(ids))
-        vocabulary = cutter.stem_to_sid if cutter.stemmer else cutter.word_to_id
-        return cls._sorted(list(vocabulary), np.asarray(terms), np.asarray(counts))
-
-    @classmethod
-    def _sorted(cls, vocabulary: list[str], terms: np.ndarray, counts: np.ndarray) -> Terms:
-        """Returns the terms with a sorted vocabulary; the given one may repeat terms or hold unused ones."""
-        used = np.flatnonzero(np.bincount(terms, minlength=len(vocabulary)))
-        names, numbers = np.unique(np.array(vocabulary, object)[used], return_inverse=True)
-        renumbered = np.zeros(len(vocabulary), np.uint32)
-        renumbered[used] = numbers
-        return cls(names.tolist(), renumbered[terms], counts)
-
-    def edited(self, added: Terms, rows: np.ndarray) -> Terms:
-        """Returns the terms of an edited corpus: the passages at `rows` [p] here, or for -1 the next one of `added`."""
-        counts, new = np.append(self.counts, added.counts), rows < 0
-        rows = np.where(new, len(self.counts) + np.cumsum(new) - 1, rows)
-        terms = np.append(self.terms, added.terms + np.uint32(len(self.vocabulary)))
-        kept = rows_in((np.cumsum(counts) - counts)[rows], counts[rows])
-        return self._sorted([*self.vocabulary, *added.vocabulary], terms[kept], counts[rows])
-
-    def save(self, folder: Path, settings: Bm25) -> None:
-        """Writes the terms, and the index of bm25s over them if there are any, into `folder`."""
-        folder.mkdir()
-        np.save(folder / TERMS_FILE, self.terms)
-        np.save(folder / COUNTS_FILE, self.counts)
-        if index := self.indexed(settings):
-            index.save(folder)
-
-    @classmethod
-    def load(cls, folder: Path) -> Terms:
-        """Returns the terms that were saved into `folder`; their arrays are mapped."""
-        terms, counts = (np.load(folder / name, mmap_mode="r") for name in (TERMS_FILE, COUNTS_FILE))
-        index = load_index(folder)
-        return cls(list(index.vocab_dict) if index else [], terms, counts)
-
-    def indexed(self, settings: Bm25) -> bm25s.BM25 | None:
-        """Returns the index of bm25s over the terms, by Lucene's formula; None if there are no terms."""
-        if not self.vocabulary:
-            return None
-        index = bm25s.BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
-        terms, ends = self.terms.data, np.cumsum(self.counts).tolist()
-        corpus: Any = SimpleNamespace(
-            ids=[terms[start:stop] for start, stop in pairwise([0, *ends])],
-            vocab={term: number for number, term in enumerate(self.vocabulary)},
-        )
-        index.index(corpus, create_empty_token=False, show_progress=False)
-        return index
+def index_of(passages: Iterable[Passage], settings: Bm25, language: str) -> bm25s.BM25 | None:
+    """Returns the index of bm25s, by Lucene's formula, over the words (see `tokenizer`) of title and text of `passages`,
+    which are read once; None if there are no words."""
+    cutter = tokenizer(language)
+    # `streaming_tokenize` only iterates over its texts, but is annotated with a list.
+    texts: Any = (f"{passage.title} {passage.text}" for passage in passages)
+    found = cutter.streaming_tokenize(texts, update_vocab=True, allow_empty=False)
+    corpus: Any = SimpleNamespace(ids=[array("I", each) for each in found])
+    if not any(corpus.ids):
+        return None
+    corpus.vocab = cutter.stem_to_sid if cutter.stemmer else cutter.word_to_id
+    index = bm25s.BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
+    index.index(corpus, create_empty_token=False, show_progress=False)
+    return index
 
 
 def load_index(folder: Path) -> bm25s.BM25 | None:
-    """Returns the index that `Terms.save` wrote into `folder`, mapped from there; None if there were no terms."""
+    """Returns the index that was saved into `folder`, mapped from there; None if there were no words."""
     if not (folder / "vocab.index.json").is_file():
         return None
     return bm25s.BM25.load(folder, mmap=True, show_progress=False)
@@ -124,7 +65,7 @@ class Bm25Index:
     def __init__(
         self, index: bm25s.BM25 | None, ids: pa.Array, language: str, ties: Ties | None = None
     ) -> None:
-        """`index` is what `Terms.indexed` gives for passages with `ids` [p] in `language`; `ties` is the ids' order."""
+        """`index` is what `index_of` gives for passages with `ids` [p] in `language`; `ties` is the ids' order."""
         self.ids, self._language = ids, language
         self._bm25, self._ties = index, TieOrder(ids) if ties is None else ties
 
@@ -138,7 +79,7 @@ class Bm25Index:
                 ids.append(passage.id)
                 yield passage
 
-        index = Terms.of(counted(), language).indexed(settings)
+        index = index_of(counted(), settings, language)
         return cls(index, pa.array(ids, pa.string()), language)
 
     def search(

@@ -56,11 +56,8 @@ def build_index(context: StepContext, search: JsonObject | None = None) -> None:
 
 def build_index_with_search(context: StepContext) -> None:
     """Step: build an index that ranks the input `passages` as `settings.search` says, by BM25 or with a reranker."""
-    from multiview.index.bm25 import Terms
-
     passages = read_passages(context.input("passages").path)
-    terms = partial(Terms.of, passages, context.settings.corpus.language)
-    build_index(context, write_search(context.output("index"), context.settings, terms))
+    build_index(context, write_search(context.output("index"), context.settings, passages))
 
 
 def write_index(

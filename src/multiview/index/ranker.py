@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,6 @@ from multiview.model.base_model.files import RERANKER
 
 if TYPE_CHECKING:
     from multiview.encoding.cross_encoder import CrossEncoder
-    from multiview.index.bm25 import Terms
 
 BM25_FOLDER, RERANKER_FOLDER = "bm25", "reranker"
 """Folders in an index: of the terms, if it ranks by BM25, and of the cross-encoder, if it reranks."""
@@ -177,16 +176,19 @@ def reranker_fingerprint(settings: Config) -> JsonObject:
     return {"rerank": base_fingerprint(name, RERANKER)} if name else {}
 
 
-def write_search(folder: Path, settings: Config, terms: Callable[[], Terms]) -> JsonObject:
+def write_search(folder: Path, settings: Config, passages: Iterable[Passage]) -> JsonObject:
     """Writes what `settings.search` needs into the `folder` of an index; returns the header's entries about it.
 
-    `terms` gives the terms of the passages, and is called only where BM25 ranks. Raises InputError for a reranker that
-    is not a cross-encoder.
+    `passages` are read only where BM25 ranks. Raises InputError for a reranker that is not a cross-encoder.
     """
     search = settings.search
     how: JsonObject = {}
     if search.mode != Search().mode:
-        terms().save(folder / BM25_FOLDER, settings.bm25)
+        from multiview.index.bm25 import index_of
+
+        (folder / BM25_FOLDER).mkdir()
+        if index := index_of(passages, settings.bm25, settings.corpus.language):
+            index.save(folder / BM25_FOLDER)
         how |= {"mode": search.mode, "language": settings.corpus.language}
     if search.rerank:
         with staged_base(search.rerank, RERANKER) as base:

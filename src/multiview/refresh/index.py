@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.artifacts.record import load_record
-from multiview.artifacts.staging import stage
 from multiview.config import Index, JsonObject
 from multiview.data.passages import read_passages, shard_files
 from multiview.encoding.embeddings import Embeddings
@@ -22,13 +21,12 @@ from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject
 from multiview.index.approximate.editing import IndexEditor, editable
 from multiview.index.approximate.kinds import description
-from multiview.index.bm25 import Terms
 from multiview.index.build import ApproximateBuilder, BlocksOfViews, open_embeddings, write_index
 from multiview.index.faiss_library import faiss
 from multiview.index.merged_corpus import ADDED_FILE, MergedCorpus, OldIndex
-from multiview.index.ranker import BM25_FOLDER, write_search
+from multiview.index.ranker import write_search
 from multiview.index.stored_views import sampled_rows
-from multiview.index.view_index import INDEX_FILE, SEARCH
+from multiview.index.view_index import INDEX_FILE
 from multiview.refresh.changes import CHANGES_FILE, KNOWN_BY
 from multiview.steps.context import StepContext
 
@@ -59,8 +57,8 @@ def refresh_index(context: StepContext, with_search: bool = False) -> None:
     old = OldIndex(context.input("old").path) if (old_rows >= 0).any() else None
     corpus = MergedCorpus(shards, old, old_rows, context.settings.index.merge_views)
     rebuilt, edit = _rebuild_or_edit(corpus, full, context)
-    terms = partial(_terms, old, old_rows, context)
-    search = write_search(folder, context.settings, terms) if with_search else {}
+    passages = read_passages(context.input("passages").path) if with_search else ()
+    search = write_search(folder, context.settings, passages) if with_search else {}
     write_index(folder, model, corpus, context.settings.index, context.events, search, edit)
     if edit:
         pq.write_table(pa.table({"added": corpus.added}), folder / ADDED_FILE)
@@ -70,16 +68,6 @@ def refresh_index(context: StepContext, with_search: bool = False) -> None:
 def refresh_index_with_search(context: StepContext) -> None:
     """Step: build the index of a new corpus as `refresh_index` does, which ranks as `settings.search` says."""
     refresh_index(context, with_search=True)
-
-
-def _terms(old: OldIndex | None, old_rows: np.ndarray, context: StepContext) -> Terms:
-    """Returns the new corpus's terms for BM25, taken from the old index for the passages that it already has."""
-    language = context.settings.corpus.language
-    if old is None or old.header.get(SEARCH, {}).get("language") != language:
-        passages = stage(*load_record(context.recorded_input("passages").address)).path
-        return Terms.of(read_passages(passages), language)
-    added = Terms.of(read_passages(context.input("changes").path), language)
-    return Terms.load(old.folder / BM25_FOLDER).edited(added, old_rows)
 
 
 def _rebuild_or_edit(

@@ -67,6 +67,7 @@ STEPS = (
         version=1,
         function_path="multiview.refresh.index:refresh_index_with_search",
         settings=(*_REFRESH_INDEX.settings, *SEARCH_SETTINGS),
+        recorded_inputs=("model",),
         fingerprint_path="multiview.index.ranker:reranker_fingerprint",
     ),
     Step(
