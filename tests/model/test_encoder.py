@@ -13,7 +13,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from multiview.config import Config
 from multiview.errors import InputError
-from multiview.model.base_model.checkpoint import model_fingerprint
+from multiview.model.base_model.checkpoint import base_fingerprint, model_fingerprint
 from multiview.model.base_model.loading import embedding_matrix
 from multiview.model.batch import make_batch, make_groups
 from multiview.model.encoder import BiEncoder, initial_model
@@ -23,6 +23,8 @@ from tests.fixtures import training_material
 from tests.fixtures.bases import random_base
 from tests.fixtures.encoded import MODELS, encode, settings
 from tests.fixtures.events import RecordedEvents
+from tests.fixtures.payload import Payload
+from tests.fixtures.pickled_weights import pickled
 from tests.fixtures.tiny import tiny_bert
 
 
@@ -163,11 +165,38 @@ def test_a_base_that_is_not_there_is_named(wrong: str, message: str) -> None:
         BiEncoder.create(settings(wrong))
 
 
-def test_pickled_weights_are_refused(base: Path, tmp_path: Path) -> None:
-    shutil.copytree(base, tmp_path / "pickled")
-    (tmp_path / "pickled" / "model.safetensors").rename(tmp_path / "pickled" / "pytorch_model.bin")
-    with pytest.raises(InputError, match="safetensors"):
-        BiEncoder.create(settings(tmp_path / "pickled"))
+def test_pickled_weights_are_read_as_tensors_and_their_code_is_not_run(base: Path, tmp_path: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    expected = encode(BiEncoder.create(settings(base)))
+    folder, hostile = (
+        pickled(base, tmp_path / "a"),
+        pickled(base, tmp_path / "b", w=Payload(tmp_path / "mark")),
+    )
+    memory.put(f"{folder}/", "/bases/pickled", recursive=True)
+    for name in (str(folder), "memory://bases/pickled"):
+        assert torch.equal(encode(BiEncoder.create(settings(name)))[1], expected[1])
+    with pytest.raises(InputError) as error:
+        BiEncoder.create(settings(hostile))
+    assert str(error.value) == (
+        f"model.base: cannot load {hostile}: its weights are a pickle of more than tensors, and nothing else is read from "
+        "one; save it anew with save_pretrained"
+    )
+    assert not (tmp_path / "mark").exists()
+    before = base_fingerprint(str(folder)), base_fingerprint(str(base))
+    (folder / "pytorch_model.bin").write_bytes((hostile / "pytorch_model.bin").read_bytes())
+    assert base_fingerprint(str(folder)) != before[0]
+
+
+def test_a_pickle_beside_safetensors_is_neither_read_nor_in_the_key(base: Path, tmp_path: Path) -> None:
+    expected, fingerprint = encode(BiEncoder.create(settings(base))), base_fingerprint(str(base))
+    both = Path(shutil.copytree(base, tmp_path / "both"))
+    torch.save({"w": Payload(tmp_path / "mark")}, both / "pytorch_model.bin")
+    assert base_fingerprint(str(both)) == fingerprint
+    assert torch.equal(encode(BiEncoder.create(settings(both)))[1], expected[1])
+    (both / "model.safetensors").rename(both / "other.safetensors")
+    with pytest.raises(InputError, match="cannot load"):
+        BiEncoder.create(settings(both))
+    assert not (tmp_path / "mark").exists()
 
 
 def test_the_fingerprint_is_the_content_not_the_place(base: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Corpus, Encode, Mining, Questions
 from multiview.encoding.cross_encoder import CrossEncoder
 from multiview.errors import InputError
+from multiview.index.ranker import write_search
 from multiview.model.base_model.files import TEACHER
 from multiview.negatives.mining import cross_encoder_fingerprint, mine_hits
 from multiview.steps.table import STEPS
@@ -24,6 +25,8 @@ from tests.fixtures.bases import random_base
 from tests.fixtures.cross_encoders import LONG, classifier, plain_logits
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.mined_vectors import ONE, MinedVectors, mined_vectors
+from tests.fixtures.payload import Payload
+from tests.fixtures.pickled_weights import pickled
 from tests.fixtures.tiny import tiny_bert
 
 WORDS = [
@@ -171,19 +174,23 @@ def test_what_is_no_cross_encoder_is_refused_in_a_line(tmp_path, judge):
     refused(headless, "has no weights for")
     (headless / "model.safetensors").write_bytes(b"damaged")
     refused(headless, "cannot load")
-    for name, says in (
-        (tmp_path / "nowhere", "there is no folder"),
-        (pickled(judge, tmp_path), "safetensors"),
-    ):
-        with pytest.raises(InputError, match=f"^mining.cross_encoder: .*{says}"):
-            cross_encoder_fingerprint(Config.partial({"mining": Mining(cross_encoder=str(name))}))
+    with pytest.raises(InputError, match=r"^mining.cross_encoder: .*there is no folder"):
+        cross_encoder_fingerprint(Config.partial({"mining": Mining(cross_encoder=str(tmp_path / "nowhere"))}))
+    hostile = pickled(judge, tmp_path / "hostile", w=Payload(tmp_path / "mark"))
+    refused(hostile, "its weights are a pickle of more than tensors")
+    assert not (tmp_path / "mark").exists()
 
 
-def pickled(judge: Path, folder: Path) -> Path:
-    """The same classifier with pickled weights alone."""
-    copied = Path(shutil.copytree(judge, folder / "pickled"))
-    (copied / "model.safetensors").rename(copied / "pytorch_model.bin")
-    return copied
+def test_pickled_weights_score_the_same_and_are_copied_into_an_index(tmp_path, judge):
+    folder = pickled(judge, tmp_path / "pickled")
+    pairs = [("who built the castle?", "A king did."), ("river", "gold")]
+    (tmp_path / "index").mkdir()
+    write_search(tmp_path / "index", Config.model_validate({"search": {"rerank": str(folder)}}), ())
+    copied = tmp_path / "index" / "reranker"
+    expected = plain_logits(judge, pairs)
+    for each in (folder, copied):
+        np.testing.assert_array_equal(plain_logits(each, pairs), expected)
+        CrossEncoder(each, Encode(), str(each), TEACHER)
 
 
 def test_a_cross_encoder_that_cannot_score_a_pair_is_refused(tmp_path, judge):

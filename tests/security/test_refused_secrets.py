@@ -30,8 +30,8 @@ try:
             with open_client(os.environ["URL"]) as client:
                 client.get_collections()
         case "hub":
-            from multiview.model.base_model import hub
-            hub._download("team/bert", "a" * 40, hub.PATTERNS)
+            from multiview.model.base_model import files, hub
+            hub._download("team/bert", "a" * 40, files.PATTERNS)
         case "kubernetes":
             from multiview.steps.backends import trainjob
             trainjob.NAMESPACE_FILE = Path(os.environ["HOME"], "namespace")

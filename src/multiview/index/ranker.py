@@ -15,9 +15,8 @@ from multiview.config import Config, Encode, JsonObject, Search
 from multiview.data.passages import COLUMNS, Passage, PassageRows, passages_of
 from multiview.index.ranking import Ties, TopPassages, best_first, width
 from multiview.index.view_index import SEARCH, ViewIndex
-from multiview.model.base_model import hub
 from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
-from multiview.model.base_model.files import RERANKER
+from multiview.model.base_model.files import RERANKER, model_files
 
 if TYPE_CHECKING:
     from multiview.encoding.cross_encoder import CrossEncoder
@@ -193,8 +192,8 @@ def write_search(folder: Path, settings: Config, passages: Iterable[Passage]) ->
     if search.rerank:
         with staged_base(search.rerank, RERANKER) as base:
             (folder / RERANKER_FOLDER).mkdir()
-            for file in (file for pattern in hub.PATTERNS for file in Path(base).glob(pattern)):
-                shutil.copyfile(file, folder / RERANKER_FOLDER / file.name)
+            for name in model_files([file.name for file in Path(base).iterdir()]):
+                shutil.copyfile(Path(base) / name, folder / RERANKER_FOLDER / name)
         _reranker(folder, settings.encode.model_copy(update={"device": "cpu"}))
         how["rerank_depth"] = search.rerank_depth
     return {SEARCH: how} if how else {}

@@ -15,7 +15,7 @@ from multiview.config.overrides import gather
 from multiview.errors import InputError
 from multiview.model.base_model import hub
 from multiview.model.base_model.checkpoint import base_fingerprint
-from multiview.model.base_model.files import TOKENIZERS
+from multiview.model.base_model.files import PICKLED, TOKENIZERS
 from multiview.plans import PIPELINES
 from multiview.plans.plan import Plan
 from multiview.steps.table import STEPS
@@ -106,7 +106,7 @@ def test_the_hub_itself_says_the_same(name):
 
 def what_is_there(files: list[str]) -> dict[str, bool]:
     """What a base model is judged by."""
-    kinds = {"weights": ("*.safetensors",), "pickles": (hub.PICKLED,), "tokenizer": TOKENIZERS}
+    kinds = {"weights": ("*.safetensors",), "pickles": (PICKLED,), "tokenizer": TOKENIZERS}
     return {
         kind: any(fnmatch(file, pattern) for file in files for pattern in patterns)
         for kind, patterns in kinds.items()

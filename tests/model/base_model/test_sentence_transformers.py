@@ -22,6 +22,7 @@ from multiview.export.onnx import write_onnx
 from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
 from multiview.model.encoder import BiEncoder
 from tests.fixtures.bases import random_base
+from tests.fixtures.payload import Payload
 from tests.fixtures.sentence_transformers_base import CHAINS, frame_texts, framed_base, save_base
 
 TEXTS = ["The king won a castle", "Oxygen", "the queen’s [year] " * 40, ""]
@@ -250,6 +251,24 @@ def test_the_files_of_modules_are_part_of_a_base_wherever_it_lies(bare, tmp_path
     remote.put(f"{folder}/1_Pooling/config.json", "/bases/dense/1_Pooling/config.json")
     after = base_fingerprint(str(folder)), base_fingerprint("memory://bases/dense")
     assert before[0] != after[0] and before[1] != after[1]
+
+
+def test_a_dense_layer_is_read_from_safetensors_alone(bare, tmp_path):
+    folder = tmp_path / "base"
+    save_base(folder, bare, "mean", "dense")
+    layer = folder / "2_Dense"
+    before = base_fingerprint(str(folder))
+    torch.save({"w": Payload(tmp_path / "mark")}, layer / "pytorch_model.bin")
+    assert base_fingerprint(str(folder)) == before
+    (layer / "model.safetensors").unlink()
+    with (
+        staged_base(str(folder)),
+        pytest.raises(
+            InputError, match=r"^model\.base: cannot read 2_Dense/model\.safetensors .*; save the model anew"
+        ),
+    ):
+        encoder(folder, tmp_path / "model")
+    assert not (tmp_path / "mark").exists()
 
 
 def write(file: Path, content: Any) -> None:

@@ -16,7 +16,7 @@ from multiview.artifacts.servers import errors_explained, file_system
 from multiview.config import Config
 from multiview.errors import InputError
 from multiview.model.base_model import hub
-from multiview.model.base_model.files import BASE, CONFIG_FILE, check_files
+from multiview.model.base_model.files import BASE, CONFIG_FILE, check_files, model_files
 from multiview.model.base_model.sentence_transformers import MODULES_FILE, module_folders
 
 SETTINGS_FILE = "multiview.json"
@@ -33,7 +33,7 @@ def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
         with _naming(setting):
             folder = _folder(base)
             if folder is None and "://" not in base:
-                folder = Path(hub.fetch(base, stack))
+                folder = hub.fetch(base)
             filesystem, files = _files(base, folder, setting)
             if folder is None:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="base-")))
@@ -112,25 +112,23 @@ def _files(base: str, folder: Path | None, setting: str) -> tuple[fsspec.Abstrac
     try:
         filesystem, root = (LocalFileSystem(), str(folder.absolute())) if folder else file_system(base)
         with errors_explained(base):
-            files = _listed(filesystem, root)
+            listed = _listed(filesystem, root)
+            files = {name: listed[name] for name in model_files(listed)}
             opened = {name: functools.partial(filesystem.open, path, "rb") for name, path in files.items()}
             check_files(base, opened, setting)
-            listed = filesystem.cat_file(files[MODULES_FILE]) if MODULES_FILE in files else b"[]"
-            for name in module_folders(base, listed):
+            modules = filesystem.cat_file(files[MODULES_FILE]) if MODULES_FILE in files else b"[]"
+            for name in module_folders(base, modules):
                 with contextlib.suppress(FileNotFoundError):  # a module may have neither settings nor weights
                     inside = _listed(filesystem, f"{root.rstrip('/')}/{name}")
-                    files |= {f"{name}/{file}": path for file, path in inside.items()}
+                    files |= {f"{name}/{file}": inside[file] for file in model_files(inside, pickles=False)}
     except (OSError, ImportError, ValueError) as error:
         raise InputError(f"cannot read {base}: {error}") from error
     return filesystem, files
 
 
 def _listed(filesystem: fsspec.AbstractFileSystem, folder: str) -> dict[str, str]:
-    """Returns the paths of a checkpoint's files in a folder by their names."""
-    paths = sorted(filesystem.ls(folder, detail=False))
-    return {
-        Path(path).name: path for path in paths if any(Path(path).match(pattern) for pattern in hub.PATTERNS)
-    }
+    """Returns the paths of a folder's files by their names."""
+    return {Path(path).name: path for path in sorted(filesystem.ls(folder, detail=False))}
 
 
 def _digest(files: dict[str, str]) -> str:

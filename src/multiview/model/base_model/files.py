@@ -10,7 +10,10 @@ from multiview.errors import InputError
 
 CONFIG_FILE = "config.json"
 """File with the architecture of a transformers model."""
-SAFETENSORS = "*.safetensors"
+SAFETENSORS, PICKLED = "*.safetensors", "pytorch_model*.bin"
+"""Weights. Pickles are read only where there are no others, and then as tensors and nothing else."""
+PATTERNS = (SAFETENSORS, "*.json", "*.txt", "*.model", "*.jinja")
+"""Weights, configuration, tokenizer and its chat template."""
 TOKENIZERS = ("tokenizer*.json", "vocab.*", "*.model")
 """A tokenizer has at least one of these files."""
 BASE, GENERATOR = "model.base", "generation.model"
@@ -29,7 +32,14 @@ _WRAPPER = re.compile(
 )
 
 
-def check_names(base: str, names: Collection[str], weights: tuple[str, ...] = (SAFETENSORS,)) -> None:
+def model_files(names: Collection[str], pickles: bool = True) -> list[str]:
+    """Returns those of a folder's files that a model is read from; pickled weights only if `pickles` says so."""
+    safe = not pickles or any(fnmatch(name, SAFETENSORS) for name in names)
+    patterns = PATTERNS if safe else (*PATTERNS, PICKLED)
+    return [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
+
+
+def check_names(base: str, names: Collection[str]) -> None:
     """Raises InputError unless a folder called `base` with files `names` has configuration, weights and tokenizer."""
     if "adapter_config.json" in names:
         raise InputError(f"{base} is an adapter; merge it into its model (merge_and_unload) and save that")
@@ -38,7 +48,7 @@ def check_names(base: str, names: Collection[str], weights: tuple[str, ...] = (S
             (CONFIG_FILE,),
             "give the folder that save_pretrained wrote, or save it anew with sentence-transformers",
         ),
-        (weights, "load and save the model once with transformers to convert it"),
+        ((SAFETENSORS, PICKLED), "load and save the model once with transformers to convert it"),
         (TOKENIZERS, "save its tokenizer there too"),
     ):
         if not any(fnmatch(name, pattern) for name in names for pattern in patterns if "/" not in name):

@@ -1,21 +1,11 @@
-"""Base models of the Hugging Face hub: their commit, their files, and pickled weights as safetensors."""
+"""Base models of the Hugging Face hub: their commit and their files."""
 
 import contextlib
 import functools
-import tempfile
 from pathlib import Path
 
 from multiview.errors import InputError
-from multiview.model.base_model.files import SAFETENSORS, check_names
-
-PATTERNS = (SAFETENSORS, "*.json", "*.txt", "*.model", "*.jinja")
-"""Weights, configuration, tokenizer and its chat template; never pickled weights, which run code when they are read."""
-
-PICKLED = "pytorch_model*.bin"
-"""Weights as pickles. They are read only if a model of the hub has no others, and then as tensors and nothing else."""
-
-WEIGHTS = "model.safetensors"
-"""The file of converted weights, under the name by which transformers looks for it."""
+from multiview.model.base_model.files import PATTERNS, PICKLED, SAFETENSORS, check_names
 
 
 def split_name(base: str) -> tuple[str, str | None]:
@@ -47,7 +37,7 @@ def commit_of(base: str) -> str:
     except Exception:  # for any failure, such as being offline, the cache is used next
         pass
     if info and info.sha:
-        check_names(base, [file.rfilename for file in info.siblings or []], (SAFETENSORS, PICKLED))
+        check_names(base, [file.rfilename for file in info.siblings or []])
         return info.sha
     if commit := _cached_commit(name, revision):
         return commit
@@ -56,47 +46,12 @@ def commit_of(base: str) -> str:
     )
 
 
-def fetch(base: str, stack: contextlib.ExitStack) -> str:
-    """Returns a local folder with the files of a hub model at its commit, its weights as safetensors.
-
-    The folder is the hub's cache, or for pickled weights a temporary one of links and converted weights that `stack`
-    deletes. Raises InputError that names the model if it cannot be fetched or has no weights that can be read.
-    """
+def fetch(base: str) -> Path:
+    """Returns the folder of the hub's cache with the files of a model at its commit. Raises InputError that names the
+    model if it cannot be fetched."""
     commit = commit_of(base)
     snapshot = _download(base, commit, PATTERNS)
-    if not any(snapshot.glob(SAFETENSORS)):
-        snapshot = _download(base, commit, (*PATTERNS, PICKLED))
-    check_names(base, [file.name for file in snapshot.iterdir()], (SAFETENSORS, PICKLED))
-    if any(snapshot.glob(SAFETENSORS)):
-        return str(snapshot)
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="base-")))
-    for file in snapshot.iterdir():
-        if not file.match(PICKLED) and not file.name.endswith(".bin.index.json"):
-            (folder / file.name).symlink_to(file.resolve())
-    convert(base, snapshot, folder / WEIGHTS)
-    return str(folder)
-
-
-def convert(base: str, source: Path, target: Path) -> None:
-    """Writes the pickled weights of a checkpoint into the file `target`, as safetensors.
-
-    torch reads tensors alone (`weights_only`): a pickle with anything else raises InputError, and its code is not run.
-    """
-    import torch
-    from safetensors.torch import save_file
-
-    tensors: dict[str, torch.Tensor] = {}
-    for file in sorted(source.glob(PICKLED)):
-        try:
-            content = torch.load(file, map_location="cpu", weights_only=True)
-        except Exception as error:
-            raise InputError(
-                f"{base}: {file.name} is not a file of tensors alone, and nothing else is read from a pickle"
-            ) from error
-        if not isinstance(content, dict) or not all(isinstance(v, torch.Tensor) for v in content.values()):
-            raise InputError(f"{base}: {file.name} does not map names to tensors")
-        tensors |= {name: tensor.clone().contiguous() for name, tensor in content.items()}
-    save_file(tensors, target, metadata={"format": "pt"})
+    return snapshot if any(snapshot.glob(SAFETENSORS)) else _download(base, commit, (*PATTERNS, PICKLED))
 
 
 def _cached_commit(name: str, revision: str | None) -> str | None:

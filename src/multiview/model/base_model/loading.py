@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from multiview.config import Model
 from multiview.errors import InputError
-from multiview.model.base_model.files import BASE, NEEDED
+from multiview.model.base_model.files import BASE, NEEDED, SAFETENSORS
 from multiview.model.layouts import PreTrainedTokenizer
 from multiview.model.layouts.base import CLS_FIRST, SNIPPET_MEAN
 
@@ -59,7 +59,12 @@ def load_model(
     Raises InputError, which names `setting` and calls the model `base`, unless all weights are finite and as saved: no
     random ones, except for names that begin with `unused`, and no saved layer left out.
     """
-    options = {"use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
+    options = {
+        "use_safetensors": any(Path(folder).glob(SAFETENSORS)),
+        "weights_only": True,  # so that a pickle runs no code
+        "output_loading_info": True,
+        "ignore_mismatched_sizes": True,
+    }
     model, notes = load_pretrained(kind, folder, f"{setting}: cannot load {base}", dtype=dtype, **options)
     for problem in _problems(model, notes, unused):
         raise InputError(f"{setting}: {base} {problem}; give {NEEDED[setting]} as save_pretrained writes it")
@@ -147,6 +152,8 @@ def load_pretrained(kind: Any, folder: Path | str, problem: str, **options: obje
             return kind.from_pretrained(folder, trust_remote_code=False, **options)
     except Exception as error:  # tokenizers raises Exception itself
         reason = " ".join(str(error).split()) or type(error).__name__
+        if "weights_only" in reason:  # torch's advice is to read it all the same
+            reason = "its weights are a pickle of more than tensors, and nothing else is read from one"
         raise InputError(f"{problem}: {reason}; save it anew with save_pretrained") from error
 
 
