@@ -1,8 +1,8 @@
 """faiss, loaded with BLAS kernels that suit this processor. Everything that uses faiss imports it from this module.
 
 The wheels of faiss carry OpenBLAS 0.3.15 of 2021, which falls back to kernels of 2005 on processors it does not know:
-SSE3 on Intel's Sapphire and Emerald Rapids and on AMD's Zen 5, where an exact search then takes three times as long.
-It reads `OPENBLAS_CORETYPE`, which names other kernels, once, as it is loaded.
+SSE3 on Intel's Sapphire and Emerald Rapids and on AMD's Zen 5, where building a compact index then takes four times as
+long. It reads `OPENBLAS_CORETYPE`, which names other kernels, once, as it is loaded.
 """
 
 import contextlib
