@@ -1,11 +1,16 @@
 """Does CAMVR beat MVR where each passage has one question? Both are trained side by side within a budget of minutes.
 
-    python -m benchmarks.camvr_or_mvr --minutes 6 --out measured
+    python -m benchmarks.camvr_or_mvr --minutes 6 --out "${OUT:-measured}"
+
+Where a machine hands back only one folder, give that one as `--out`: nothing else is kept.
 
 The runs are those of the study `one-question` with these rows and SETTINGS, step by step, without MLflow and in a store
 that is thrown away afterwards, or in `--store`, where the same command continues them. Without `--steps`, a short
 training of both at once measures the time of a step, and so the number of steps that the minutes allow, which the
-learning rate and the temperature need in advance. More questions are held out than in the preset, as 100 would not tell
+learning rate and the temperature need in advance. If they turn out slower, each training ends at its first validation
+in the minutes' last fifth, with the best model so far: then compare the systems by the steps that both have in
+`curve.md`. Nothing ends early with `--steps` or `--store`, where a shorter training would be taken for the whole one. More
+questions are held out than in the preset, as 100 would not tell
 two systems apart. `--out` gets `curve.jsonl`, a line per validation as soon as it is done; `curve.md`; and, at the
 end, each system's metrics and analyses (`figures.json`) and their comparison (`comparison.md`).
 
@@ -18,6 +23,7 @@ from __future__ import annotations
 
 import faulthandler
 import json
+import math
 import multiprocessing
 import tempfile
 import time
@@ -26,6 +32,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
+from unittest import mock
 
 import torch
 import typer
@@ -38,7 +45,7 @@ from multiview.config import Comparison
 from multiview.config.overrides import gather
 from multiview.evaluation.files import METRICS_FILE, TABLE_FILE
 from multiview.plans.comparison import comparison_of_evaluations
-from multiview.plans.plan import Plan
+from multiview.plans.plan import Node, Plan
 from multiview.plans.request import Request, describe
 from multiview.steps.events import read_metrics
 from multiview.steps.runs import Run, StepState, read_state
@@ -106,9 +113,15 @@ def study_rows(seed: int, settings: Sequence[str], others: Sequence[str], store:
     return rows | {f"{ROWS[1]} {each}": row(ROWS[1], [*settings, each]) for each in others}
 
 
-def run(row: Row, folder: Path) -> None:
-    """Runs or finds a row's steps, in the store in `folder`."""
-    execute(row.plan, row.run, LocalStore(folder))
+def run(row: Row, folder: Path, until: float = math.inf) -> None:
+    """Runs or finds a row's steps, in the store in `folder`; its training ends at the first validation after `until`."""
+    from multiview.training.validation import ValidationCallback
+
+    exhausted = ValidationCallback._exhausted
+    with mock.patch.object(
+        ValidationCallback, "_exhausted", lambda self: exhausted(self) or time.time() > until
+    ):
+        execute(row.plan, row.run, LocalStore(folder))
 
 
 def ready() -> None:
@@ -119,10 +132,14 @@ def ready() -> None:
     torch.ones(1, device="cuda" if torch.cuda.is_available() else "cpu")
 
 
+def node_of(row: Row, step: str) -> Node:
+    """The row's step with this name."""
+    return next(node for node in row.plan.nodes.values() if node.step.name == step)
+
+
 def state_of(store: Store, row: Row, step: str) -> StepState | None:
     """The state of the row's step with this name, once it has begun."""
-    path = next(path for path, node in row.plan.nodes.items() if node.step.name == step)
-    return read_state(store, row.run.id, str(path))
+    return read_state(store, row.run.id, str(node_of(row, step).path))
 
 
 def output(store: Store, row: Row, step: str) -> Reference:
@@ -160,7 +177,9 @@ def pace(measured: Mapping[int, Mapping[str, float]]) -> Pace:
 def all_steps(store: Store, row: Row) -> int:
     """The number of steps of a training that runs for all its epochs."""
     _, record = load_record(output(store, row, "train").address)
-    return round(record.config["train"]["epochs"] * record.facts["steps_per_epoch"])
+    node = node_of(row, "train")
+    # The record's settings leave out those that have their default.
+    return round(node.step.parse(node.config).train.epochs * record.facts["steps_per_epoch"])
 
 
 def steps_within(seconds: float, paces: Iterable[Pace]) -> int:
@@ -252,7 +271,7 @@ def main(
     ] = None,
 ) -> None:
     """Trains, validates and evaluates MVR and CAMVR at one question per passage."""
-    begun = time.monotonic()
+    begun, until = time.monotonic(), math.inf
     out.mkdir(parents=True, exist_ok=True)
 
     def rows(store: Store, steps: int, validate_steps: int) -> dict[str, Row]:
@@ -277,12 +296,13 @@ def main(
             for name, each in paces.items():
                 print(f"{name}: {1000 * each.step:.0f} ms a step, {each.validation:.1f} s a validation")
             left = 60 * minutes * (1 - ENDING) - (time.monotonic() - begun)
+            until = time.time() + left if kept is None else math.inf
             affordable = steps_within(left, paces.values())
             steps = min(affordable, *(all_steps(store, row) for row in short.values()))
         print(f"{time.monotonic() - begun:.0f} s so far; {steps:,} steps of each", flush=True)
         whole = rows(store, steps, max(1, steps // VALIDATIONS))
         curves = Curves(store, whole, out)
-        curves.follow([pool.submit(run, row, store.root) for row in whole.values()])
+        curves.follow([pool.submit(run, row, store.root, until) for row in whole.values()])
         found = {name: figures(store, row) for name, row in whole.items()}
         (out / "figures.json").write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
         print(f"\n{curves.table()}")

@@ -7,7 +7,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.camvr_or_mvr import FINER, ROWS, SETTINGS, Pace, main, pace, steps_within, study_rows
+from benchmarks.camvr_or_mvr import (
+    FINER,
+    ROWS,
+    SETTINGS,
+    Pace,
+    all_steps,
+    curve,
+    main,
+    output,
+    pace,
+    run,
+    steps_within,
+    study_rows,
+)
+from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather
 from multiview.plans.request import Request
@@ -59,6 +73,30 @@ def test_the_slower_system_decides_how_many_steps_there_are():
     measured = {step: {"time": 100 + step * 0.5} for step in (0, 10, 20, 50)} | {60: {"time": 137.0}}
     assert pace(measured) == Pace(0.5, 7.0)
     assert steps_within(100, [Pace(0.1, 0), Pace(0.2, 0.5)]) == 440
+
+
+def test_a_training_ends_in_time_and_a_whole_one_has_all_its_epochs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """40 epochs are the default, which a record leaves out."""
+    squad(tmp_path, monkeypatch)
+    small = (f"model.base={tiny_bert(tmp_path / 'base')}", "model.passage_length=48", "train.batch_size=4")
+    chosen = (
+        "train.epochs=40",
+        "train.validation_questions=8",
+        "train.validate_steps=3",
+        "train.max_steps=9",
+    )
+    store = LocalStore(tmp_path / "store")
+    row = study_rows(0, [*SETTINGS, *FINER, *small, *chosen], [], store)["mvr-avq1"].until("train")
+    run(row, store.root, until=0)
+    assert [step for step, metrics in curve(store, row).items() if "validation_mrr_at_10" in metrics] == [
+        0,
+        3,
+    ]
+    _, record = load_record(output(store, row, "train").address)
+    assert record.facts["stopped_early_at"] == record.facts["best_step"] == 3
+    assert all_steps(store, row) == 40 * record.facts["steps_per_epoch"] > 0
 
 
 def test_what_is_found_is_written(
