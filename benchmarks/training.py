@@ -104,7 +104,10 @@ class Task:
 
 
 def task(data: Path, base: str, settings: Train, clock: Callable[[], float], window: int = 1) -> Task:
-    """SQuAD's training questions, each with a passage drawn from the corpus as its hard negative."""
+    """SQuAD's questions of the first `train.max_steps` steps, each with a passage drawn from the corpus as its hard negative.
+
+    Only these and their passages are held, because the task may be sent to another process.
+    """
     rows = pq.read_table(data / "passages.parquet").to_pylist()
     passages = {r["id"]: Passage(r["id"], r["title"], r["text"], (len(r["text"]),)) for r in rows}
     rows = pq.read_table(
@@ -113,8 +116,18 @@ def task(data: Path, base: str, settings: Train, clock: Callable[[], float], win
     questions = [Question(r["qid"], r["question"], (), None, (r["positive_passage_id"],)) for r in rows]
     ids, draws = list(passages), random.Random(0)
     pool = {q.qid: {"drawn": [draws.choice(ids)]} for q in questions}
-    stream = QuestionStream(questions, [q.positive_ids for q in questions], pool, settings)
-    return Task(base, stream, passages, clock, window)
+
+    def stream(questions: Sequence[Question]) -> QuestionStream:
+        return QuestionStream(questions, [q.positive_ids for q in questions], pool, settings)
+
+    whole = stream(questions)
+    examples = [whole[item] for item in range(len(whole))]
+    asked = {example.question.qid for example in examples}
+    read = {id_ for example in examples for id_ in (example.positive, *example.negatives)}
+    pool = {qid: drawn for qid, drawn in pool.items() if qid in asked}
+    # An epoch's order is that of hashes, so the questions that are left keep theirs.
+    some = stream([question for question in questions if question.qid in asked])
+    return Task(base, some, {id_: passages[id_] for id_ in read}, clock, window)
 
 
 def ours(

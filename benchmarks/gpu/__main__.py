@@ -153,7 +153,7 @@ def _version(name: str) -> str:
 
 def main(
     size: Annotated[SizeName, typer.Option(help="tiny: seconds on a processor; small; whole.")] = "whole",
-    minutes: Annotated[float, typer.Option(help="Minutes after which nothing is begun.")] = 10,
+    minutes: Annotated[float, typer.Option(help="Minutes after which nothing is begun.")] = 8,
     only: Annotated[
         list[str] | None, typer.Option(metavar="WORD", help="Parts with a word in their names; repeatable.")
     ] = None,

@@ -11,6 +11,8 @@ import pytest
 from benchmarks.gpu import __main__ as program
 from benchmarks.gpu.sizes import Given, given
 from benchmarks.table import Contestant, Row
+from benchmarks.training import task
+from multiview.config import Train
 
 
 @pytest.fixture
@@ -54,6 +56,22 @@ def test_a_part_runs_on_the_processor(name: str, data: Path, tmp_path: Path) -> 
     assert "NOT EQUAL" not in text and "BEYOND" not in text
     if name == "search of SQuAD's size":
         assert "rankings of 8 of 8 questions are those of float64" in text
+
+
+def test_a_task_holds_what_its_steps_read(data: Path) -> None:
+    """Its questions are those that a longer training begins with, in the same order."""
+
+    def made(steps: int):
+        settings = Train.model_validate({"batch_size": 4, "max_steps": steps})
+        return task(data, "base", settings, time.perf_counter)
+
+    short, long = made(3), made(20)
+    assert [short.stream[item] for item in range(12)] == [long.stream[item] for item in range(12)]
+    read = {
+        name for item in range(12) for name in (short.stream[item].positive, *short.stream[item].negatives)
+    }
+    assert len(short.stream) == 12 and short.passages.keys() == read
+    assert len(short.stream.questions) == 12 < len(long.stream.questions) == 80
 
 
 def failing(work: Given) -> Iterator[Row | str]:
