@@ -4,7 +4,7 @@
 
 `.carried/` gets wheels for CPython 3.12 on x86-64 in the versions of this environment, NLTK's sentence data, SQuAD from
 `$MULTIVIEW_DATA` (docs/data.md) with the columns that are read, and the demo's base model in bfloat16. The
-commands printed last install it beside torch, transformers, SciPy, pyarrow, safetensors, fsspec, regex, typer, Rich.
+commands printed last install it beside torch, transformers, SciPy, pyarrow, safetensors, fsspec, regex, typer.
 """
 
 import os
@@ -24,7 +24,9 @@ FOLDER = Path(".carried")
 WHEELS = (
     *("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "typing-extensions"),
     *("nltk", "defusedxml", "bm25s", "PyStemmer", "ir-measures", "pytrec-eval-terrier"),
+    "rich",
 )
+"""Rich comes without what it highlights source with, for want of room: typer is told not to use it."""
 PEERS = ("datasets", "dill<0.4.2", "multiprocess<0.70.20")
 """What sentence-transformers trains with; kept apart, as transformers' own trainer imports it if installed."""
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
@@ -38,7 +40,7 @@ SQUAD = {
 ON_THE_MACHINE = f"""\
 python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --target /tmp/site {FOLDER}/*.whl &&
 export PYTHONPATH=/tmp/site:src:.:{FOLDER}/site MULTIVIEW_DATA=$PWD/{FOLDER}/data &&
-export NLTK_DATA=$PWD/{FOLDER}/nltk_data HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false PYTHONUNBUFFERED=1
+export NLTK_DATA=$PWD/{FOLDER}/nltk_data HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false PYTHONUNBUFFERED=1 TYPER_USE_RICH=0
 python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --target /tmp/peers {FOLDER}/peers/*.whl &&
 PYTHONPATH=$PYTHONPATH:/tmp/peers python3 -c 'import datasets' && export PYTHONPATH=$PYTHONPATH:/tmp/peers
 """
@@ -69,7 +71,8 @@ def data(folder: Path) -> None:
 
 
 def base_model(folder: Path) -> None:
-    """Writes the base model in half precision, as the package of its name, which `package:` finds on the path."""
+    """Writes the base model in half precision and without its unused pooler, as the package of its name, which
+    `package:` finds on the path."""
     folder.mkdir(parents=True)
     (folder / "__init__.py").touch()
     with staged_base(f"package:{BASE}") as found:
@@ -77,7 +80,9 @@ def base_model(folder: Path) -> None:
             shutil.copyfile(Path(found) / name, folder / name)
         weights = load_file(Path(found) / "model.safetensors")
     halved = {
-        name: weight.bfloat16() if weight.is_floating_point() else weight for name, weight in weights.items()
+        name: weight.bfloat16() if weight.is_floating_point() else weight
+        for name, weight in weights.items()
+        if not name.startswith("pooler.")
     }
     save_file(halved, folder / "model.safetensors", {"format": "pt"})
 
@@ -95,7 +100,7 @@ def main() -> None:
     for path in sorted(files):
         print(f"{path.stat().st_size:>12,}  {path}")
     print(
-        f"{sum(path.stat().st_size for path in files):>12,}  in all; there, in the checkout:\n\n{ON_THE_MACHINE}"
+        f"{sum(path.stat().st_size for path in files):>12,}  in all, besides the checkout; there, in the checkout:\n\n{ON_THE_MACHINE}"
     )
 
 
