@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import Trainer
 
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Generation, GeneratorTraining
@@ -89,6 +90,20 @@ def test_half_precision_trains_float32_weights(
 ) -> None:
     trained = run(t5, data, tmp_path / "out", RecordedEvents(), max_steps=2, precision="bfloat16")
     assert all(value.dtype == torch.float32 and value.isfinite().all() for value in trained.values())
+
+
+def test_a_gpu_that_is_full_has_a_hint(
+    t5: LocalArtifact, data: dict[str, LocalArtifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch's error is raised here by hand: no GPU is needed."""
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(Trainer, "training_step", full)
+    hint = r"^the GPU's memory is full: set generation.train.batch_size below 4$"
+    with pytest.raises(InputError, match=hint):
+        run(t5, data, tmp_path / "out", RecordedEvents())
 
 
 def test_max_steps_ends_a_training_earlier_and_never_later(

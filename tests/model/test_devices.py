@@ -62,6 +62,15 @@ def test_a_device_that_cannot_compute_here_is_refused(name: str) -> None:
         device(name, "encode.device")
 
 
+def test_a_device_that_is_full_is_not_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB")
+
+    monkeypatch.setattr(torch, "ones", full)
+    with pytest.raises(InputError, match=r"^encode.device: the memory of cuda is full; .* or use cpu$"):
+        device("cuda", "encode.device")
+
+
 def test_the_processor_is_a_device() -> None:
     assert device("cpu", "encode.device").type == device("cpu:0", "encode.device").type == "cpu"
     assert device("auto", "encode.device").type in ("cpu", "cuda")

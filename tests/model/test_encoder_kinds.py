@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import PreTrainedModel
 
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Corpus, Encode, Model, Questions, Train
@@ -25,6 +26,7 @@ from tests.fixtures import training_material
 from tests.fixtures.bases import KINDS, random_base
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.exported_models import exported_scores, scores_of
+from tests.fixtures.tiny import tiny_bert
 
 CAUSAL = {"qwen3"}
 BY_PLACE = {"mpnet", "deberta-v2", "modernbert"}
@@ -134,6 +136,15 @@ def test_a_base_that_cannot_recompute_activations_is_refused_in_a_line(tmp_path:
     with pytest.raises(
         InputError, match=r"^train.gradient_checkpointing: .*MPNet.*; set train.chunk instead$"
     ):
+        model.checkpoint_activations()
+
+
+def test_a_transformers_that_cannot_recompute_activations_is_said_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = create(tiny_bert(tmp_path / "base"), "dpr")
+    monkeypatch.delattr(PreTrainedModel, "activation_checkpointing_enable")
+    with pytest.raises(InputError, match=r"^train.gradient_checkpointing: .*; set train.chunk instead$"):
         model.checkpoint_activations()
 
 

@@ -1,6 +1,7 @@
 """MVR Eq. 5-8 and 5.1, and CAMVR Eq. 13, beside plain formulas in float64."""
 
 import math
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -279,6 +280,18 @@ def test_by_hand() -> None:
     # One question, positive views 2 and 4, one negative with max 3: -log(e^4 / (e^4 + e^3)).
     loss, _ = run(case_of([[[2, 4], [3, 1]]]), 1.0)
     assert loss.item() == pytest.approx(math.log(1 + math.exp(-1)))
+
+
+@pytest.mark.parametrize("mode", ["max", "answer", "both"])
+def test_the_program_waits_for_no_value(mode: PositiveMode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shown on a device without values, which autocast does not know: what makes a program wait for a GPU fails there."""
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
+    with torch.device("meta"):
+        passages, rows = torch.ones(5, 3, dtype=torch.bool), torch.arange(2)
+        given = torch.zeros(2, 5, 3), passages, rows, torch.zeros(2, 5, dtype=torch.bool), 1.0
+        options = {"real_views": passages, "answer_views": torch.ones(2, 3, dtype=torch.bool)}
+        loss, parts = contrastive_loss(*given, **options, positive_mode=mode, local_weight=0.1)
+    assert loss.is_meta and parts.wins.shape == (3,)
 
 
 def test_all_scores_negative() -> None:

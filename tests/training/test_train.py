@@ -267,6 +267,7 @@ def test_training_checks_its_settings_against_the_model(
         run(data, model, tmp_path / "out", RecordedEvents())
 
 
+@pytest.mark.parametrize("where", ["__init__", "training_step"])
 @pytest.mark.parametrize(
     ("options", "hint"),
     [
@@ -284,13 +285,14 @@ def test_a_gpu_that_is_full_has_a_hint(
     monkeypatch: pytest.MonkeyPatch,
     options: dict[str, Any],
     hint: str,
+    where: str,
 ) -> None:
-    """torch's error is raised here by hand: no GPU is needed."""
+    """torch's error is raised here by hand, in a step or where the model moves to the GPU: no GPU is needed."""
 
     def full(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
-    monkeypatch.setattr(BiEncoderTrainer, "training_step", full)
+    monkeypatch.setattr(BiEncoderTrainer, where, full)
     model = training_material.saved_model(tmp_path / "camvr", base)
     with pytest.raises(InputError, match=f"^the GPU's memory is full: {hint}"):
         run(data, model, tmp_path / "out", RecordedEvents(), **options)

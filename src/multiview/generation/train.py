@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import DataCollatorForSeq2Seq, PrinterCallback, Trainer
 
 from multiview.artifacts.scratch import scratch
@@ -13,6 +14,7 @@ from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import read_questions
 from multiview.errors import InputError
 from multiview.generation.generators import input_length, input_text, load, save
+from multiview.model.devices import within_gpu_memory
 from multiview.model.layouts import PreTrainedTokenizer
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
@@ -42,19 +44,21 @@ def train_generator(context: StepContext) -> None:
             Path(folder),
             per_device_train_batch_size=settings.batch_size,
             num_train_epochs=settings.epochs,
+            dataloader_pin_memory=torch.cuda.is_available(),
         )
         if settings.max_steps:  # which the library would take in place of the epochs
             steps = settings.epochs * math.ceil(len(pairs) / arguments.train_batch_size)
             arguments.max_steps = min(math.ceil(steps), settings.max_steps)
-        trainer = Trainer(
-            model=model,
-            args=arguments,
-            train_dataset=pairs,  # pyright: ignore[reportArgumentType]
-            data_collator=batch_of,
-            callbacks=[ReportingCallback(context.events, context.checkpoints)],
-        )
-        trainer.remove_callback(PrinterCallback)
-        trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
+        with within_gpu_memory(f"set generation.train.batch_size below {settings.batch_size}"):
+            trainer = Trainer(
+                model=model,
+                args=arguments,
+                train_dataset=pairs,  # pyright: ignore[reportArgumentType]
+                data_collator=batch_of,
+                callbacks=[ReportingCallback(context.events, context.checkpoints)],
+            )
+            trainer.remove_callback(PrinterCallback)
+            trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
     if not all(weight.isfinite().all() for weight in model.parameters()):
         raise InputError(
             "the training of the generator diverged: some weights are NaN or infinite; lower "

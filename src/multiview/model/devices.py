@@ -27,12 +27,16 @@ HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 def device(name: str, setting: str) -> torch.device:
     """Returns the device called `name`; `auto` is the GPU if there is one, otherwise the CPU.
 
-    Raises InputError that names `setting` for a device that does not exist or cannot compute.
+    Raises InputError that names `setting` for a device that does not exist, cannot compute, or is full.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:  # torch knows names of devices that it was not built for, and `meta` has no data
         torch.ones(1, device=name).item()
+    except torch.OutOfMemoryError:  # a RuntimeError too
+        raise InputError(
+            f"{setting}: the memory of {name} is full; end what else uses it, or use cpu"
+        ) from None
     except (RuntimeError, ImportError, AssertionError):
         raise InputError(f"{setting}: torch has no device {name!r} here; use auto, cpu or cuda") from None
     return torch.device(name)

@@ -136,7 +136,7 @@ class BiEncoder(nn.Module):
         try:
             for part in self.encoders:
                 self._encoder(part).activation_checkpointing_enable({"use_reentrant": False})
-        except ValueError as error:
+        except (AttributeError, ValueError) as error:  # the first in older versions of transformers
             raise InputError(
                 f"train.gradient_checkpointing: {str(error).rstrip('.')}; set train.chunk instead"
             ) from error

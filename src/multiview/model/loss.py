@@ -113,12 +113,15 @@ def contrastive_loss(
         local = (torch.logsumexp(view_scores, dim=-1) - view_scores.amax(dim=-1)).mean()
         # Without λ the local term is only reported; a gradient times 0 would be 0, but not free.
         loss = contrastive + local_weight * local if local_weight else contrastive
+    # A GPU would have to stop for `bincount`.
+    views = torch.arange(view_scores.shape[1], device=scores.device)
+    winners = view_scores.argmax(dim=-1, keepdim=True) == views
     parts = LossParts(
         contrastive=contrastive.detach(),
         local=local.detach(),
         fallback=1 - known.float().mean(),
         correct=(target > negatives.amax(dim=1)).float().mean(),
-        wins=torch.bincount(view_scores.argmax(dim=-1), minlength=view_scores.shape[1]) / len(view_scores),
+        wins=winners.sum(dim=0) / len(view_scores),
     )
     return loss, parts
 

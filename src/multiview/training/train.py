@@ -91,10 +91,10 @@ def fit(data: TrainingData, context: StepContext) -> None:
         if held_out is not None:
             validation = Validation(model, held_out, data.passages, settings, device) if first else None
             validating = ValidationCallback(validation, settings, context.events, Path(folder), latest)
-        trainer = BiEncoderTrainer(
-            model, stream, collator, arguments, context.events, context.checkpoints, validating
-        )
         with within_gpu_memory(_memory_hint(settings)):
+            trainer = BiEncoderTrainer(
+                model, stream, collator, arguments, context.events, context.checkpoints, validating
+            )
             trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
         if first and validating is not None:
             validating.hand_on(context.output("model"))

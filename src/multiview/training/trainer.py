@@ -238,7 +238,6 @@ def shared_arguments(settings: Train | GeneratorTraining, folder: Path, **own: A
         use_cpu=not has_gpu,
         seed=settings.seed,
         remove_unused_columns=False,
-        dataloader_pin_memory=False,  # `_on_device` pins
         logging_strategy="steps",
         logging_steps=LOG_STEPS,
         logging_nan_inf_filter=False,
@@ -270,6 +269,7 @@ def training_arguments(settings: Train, stream: Stream, folder: Path, events: Ev
         train_sampling_strategy="sequential",
         dataloader_num_workers=ahead,
         dataloader_persistent_workers=ahead > 0,
+        dataloader_pin_memory=False,  # `_on_device` pins
         ddp_find_unused_parameters=False,
     )
     check_processes(arguments.world_size, stream.batch_size)
