@@ -133,8 +133,8 @@ def sentence_transformer(base: Path, encode: Encode) -> dict[str, Callable[[Sequ
 def laid_out(encoder: Encoder, passages: Sequence[Passage]) -> list[TokenSequence]:
     """The sequences of passages, as the step lays them out ahead of the model."""
     read_with = zip(passages, repeat(()), strict=False)
-    ahead = laid_out_ahead(encoder.layout, read_with, workers(encoder.device))
-    return [sequence for _, _, found in ahead for sequence in found]
+    ahead = laid_out_ahead(encoder.layout.passage, read_with, workers(encoder.device))
+    return [sequence for _, found in ahead for sequence in found]
 
 
 Returned = TypeVar("Returned")

@@ -67,16 +67,22 @@ def test_a_shard_without_passages_is_whole(tmp_path: Path) -> None:
     assert embeddings.views.shape == (0, 3) and embeddings.table.num_rows == 0
 
 
+@pytest.mark.parametrize("compute", ["float32", "float16"])
 @pytest.mark.parametrize(
-    ("value", "says"),
-    [(70000.0, "does not fit into float16"), (np.nan, "contains NaN; the model has diverged")],
+    ("value", "says", "way_out"),
+    [
+        (70000.0, "does not fit into float16", "train with model.normalise"),
+        (np.nan, "contains NaN", "the model has diverged"),
+    ],
 )
 def test_what_float16_cannot_hold_names_its_passage_and_leaves_no_header(
-    tmp_path: Path, value: float, says: str
+    tmp_path: Path, value: float, says: str, way_out: str, compute: str
 ) -> None:
+    """Arithmetic in float16 is suspected first."""
+    first = "set encode.compute=bfloat16; else " if compute == "float16" else ""
     with (
-        pytest.raises(InputError, match=f"passage 'p': its vector {says}"),
-        EmbeddingsWriter(tmp_path, 1, "digest") as writer,
+        pytest.raises(InputError, match=f"passage 'p': its vector {says}; {first}{way_out}"),
+        EmbeddingsWriter(tmp_path, 1, "digest", compute=compute) as writer,
     ):
         writer.write_views("p", writer.add_passage("p", "hash", 1), np.array([[value]]))
     assert not (tmp_path / "embeddings.json").exists()

@@ -14,7 +14,9 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Corpus, Encode, Mining, Questions
-from multiview.encoding.cross_encoder import CrossEncoder
+from multiview.encoding import cross_encoder
+from multiview.encoding.cross_encoder import CrossEncoder, pair_tokens
+from multiview.encoding.encode import BLOCK
 from multiview.errors import InputError
 from multiview.index.ranker import write_search
 from multiview.model.base_model.files import TEACHER
@@ -79,6 +81,26 @@ def test_a_pair_s_logit_is_the_same_to_the_bit_whatever_stands_beside_it(judge, 
     assert together[0, 3] == dict(model.logits(pairs[3:4]))[0, 3]
 
 
+def test_pairs_that_other_processes_tokenise_have_the_very_same_logits(judge, corpus, monkeypatch):
+    model = CrossEncoder(judge, Encode(batch_tokens=256), "judge", TEACHER)
+    pairs = [(f"king {i}", p, (i, j)) for i in range(9) for j, p in enumerate(corpus.passages)]
+    assert len(pairs) > BLOCK
+    here, ahead = ([*model.logits(pairs, processes)] for processes in (0, 2))
+    assert ahead == here, "in the same order, too"
+    mined, begun = mined_with(judge, corpus), []
+    monkeypatch.setattr("multiview.negatives.cross_encoder.workers", lambda device: begun.append(device) or 1)
+    assert (mined_with(judge, corpus).filtered.kept == mined.filtered.kept).all() and begun
+
+
+def test_a_logit_that_is_no_number_suspects_float16_first(judge, corpus):
+    model = CrossEncoder(judge, Encode(), "judge", TEACHER)
+    model.model.classifier.weight.data.fill_(torch.nan)
+    for compute, first in (("float32", ""), ("float16", "set encode.compute=bfloat16, or ")):
+        model.settings = Encode.model_validate({"compute": compute})
+        with pytest.raises(InputError, match=f"judge gives .* not numbers; {first}give another model"):
+            list(model.logits([("king", corpus.passages[0], (0, 0))]))
+
+
 def mined_with(judge: Path | None, corpus: MinedVectors, above: float = 0.1, **mining):
     chosen = Config.partial(
         {
@@ -99,13 +121,12 @@ def mined_with(judge: Path | None, corpus: MinedVectors, above: float = 0.1, **m
 
 def test_only_hits_that_the_cheaper_filters_left_are_judged_and_dropped(judge, corpus, monkeypatch):
     judged = []
-    tokens = CrossEncoder._tokens
 
-    def listening(self, pair):
-        judged.extend([pair[1].id] * bool(pair[1].id))  # none is the trial's, when it is loaded
-        return tokens(self, pair)
+    def listening(tokenizer, length, question, passage, position):
+        judged.extend([passage.id] * bool(passage.id))  # none is the trial's, when it is loaded
+        return pair_tokens(tokenizer, length, question, passage, position)
 
-    monkeypatch.setattr(CrossEncoder, "_tokens", listening)
+    monkeypatch.setattr(cross_encoder, "pair_tokens", listening)
     without = mined_with(None, corpus, range_start=1, margin=4.0)
     cheaper = corpus.names(without, without.filtered.kept)
     assert cheaper == [f"p{i}" for i in range(7, 12)], "p6 holds the answer, p0 to p5 are too near to p2"
@@ -121,7 +142,7 @@ def test_only_hits_that_the_cheaper_filters_left_are_judged_and_dropped(judge, c
 
 def test_a_filter_that_leaves_every_hit_reads_none(judge, corpus, monkeypatch):
     kept = mined_with(None, corpus).filtered.kept
-    monkeypatch.setattr(CrossEncoder, "_tokens", None)
+    monkeypatch.setattr(cross_encoder, "pair_tokens", None)
     mined = mined_with(judge, corpus, above=1.0)
     assert (mined.filtered.kept == kept).all() and kept.any()
     assert mined.filtered.totals()["cross_encoder"] == 0
@@ -138,7 +159,7 @@ def test_memory_is_bounded_by_open_batches(judge, corpus):
             yield "king", corpus.passages[0], (0, taken)
 
     next(model.logits(many()))
-    assert taken == 16
+    assert taken == BLOCK
 
 
 def test_another_classifier_in_the_same_place_is_another_key(tmp_path):
@@ -253,7 +274,8 @@ def test_a_cross_encoder_is_used_as_its_makers_do(judge, corpus, tmp_path):
     tokenizer.save_pretrained(folder)
     made = CrossEncoder(folder, Encode(), "made", TEACHER)
     assert made.length == 16
-    (kept, (_, segments)) = made._tokens(("KING of the River", corpus.passages[1], (0, 0)))
+    pair = ("KING of the River", corpus.passages[1], (0, 0))
+    (kept, (_, segments)) = pair_tokens(made.tokenizer, made.length, *pair)
     cut = {"truncation": "longest_first", "max_length": 16}
     expected = tokenizer("king of the river", f"{corpus.passages[1].title} {corpus.passages[1].text}", **cut)
     assert (kept.input_ids, segments) == (expected["input_ids"], expected["token_type_ids"])

@@ -1,21 +1,24 @@
 """The cross-encoder: a model that reads a question together with a passage and scores the pair."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from tokenizers import normalizers
+from torch import Tensor
 from transformers import AutoModelForSequenceClassification
 
 from multiview.config import Encode
 from multiview.data.passages import Passage
 from multiview.encoding.batches import Buckets, Member, Shape
-from multiview.encoding.encode import arithmetic, smaller_batches, weights_type
+from multiview.encoding.encode import arithmetic, laid_out_ahead, smaller_batches, weights_type
 from multiview.errors import InputError, one_line
 from multiview.model.base_model.loading import load_model, load_tokenizer, max_positions, normalise_first
 from multiview.model.base_model.sentence_transformers import read_pairs
-from multiview.model.devices import device
+from multiview.model.batch import moved
+from multiview.model.devices import device, read_behind
 from multiview.model.layouts import PreTrainedTokenizer, TokenSequence
 
 PAIR_LENGTH = 512
@@ -72,31 +75,31 @@ class CrossEncoder:
             raise InputError(f"{self._called} cannot score a pair: {one_line(error)}") from error
 
     def logits(
-        self, pairs: Iterable[tuple[str, Passage, HitPosition]]
+        self, pairs: Iterable[tuple[str, Passage, HitPosition]], processes: int = 0
     ) -> Iterator[tuple[HitPosition, float]]:
         """Yields each pair's position and logit, batch by batch, so not in the order given.
 
-        Raises InputError for a logit that is not finite.
+        `processes` workers tokenise ahead (`laid_out_ahead`). Raises InputError for a logit that is not finite.
         """
         buckets: Buckets[Tag] = Buckets(self.settings, self.device, self.length, ROWS)
+        ahead = laid_out_ahead(partial(pair_tokens, self.tokenizer, self.length), pairs, processes)
+
+        def runs() -> Iterator[tuple[list[Member[Tag]], Tensor]]:
+            for shape, members in buckets.batches(member for _, member in ahead):
+                yield members, self._logits(members, shape)
+
         with smaller_batches(self.settings):
-            for shape, members in buckets.batches(map(self._tokens, pairs)):
-                found = self._logits(members, shape)
+            for members, found in read_behind(runs()):
                 for (_, (position, _)), logit in zip(members, found, strict=False):
                     if not np.isfinite(logit):
+                        overflow = "set encode.compute=bfloat16, or " * (self.settings.compute == "float16")
                         raise InputError(
-                            f"{self._called} gives scores that are not numbers; give another model"
+                            f"{self._called} gives scores that are not numbers; {overflow}give another model"
                         )
                     yield position, float(logit)
 
-    def _tokens(self, pair: tuple[str, Passage, HitPosition]) -> Member[Tag]:
-        question, passage, position = pair
-        text = f"{passage.title} {passage.text}".strip()
-        tokens = self.tokenizer(question, text, truncation="longest_first", max_length=self.length)
-        return TokenSequence(tokens["input_ids"], ()), (position, tokens.get("token_type_ids"))
-
     @torch.inference_mode()
-    def _logits(self, members: Sequence[Member[Tag]], shape: Shape) -> np.ndarray:
+    def _logits(self, members: Sequence[Member[Tag]], shape: Shape) -> Tensor:
         """Returns the logits [rows] of a batch, which is filled up with its first pair."""
         filled = [*members, *[members[0]] * (shape.rows - len(members))]
         unpadded: dict[str, list[list[int] | None]] = {
@@ -107,5 +110,15 @@ class CrossEncoder:
         batch = self.tokenizer.pad(
             unpadded, padding="max_length", max_length=shape.length, return_tensors="pt"
         )
+        given = {name: moved(tensor, self.device) for name, tensor in batch.items()}
         with arithmetic(self.settings, self.device):
-            return self.model(**batch.to(self.device)).logits.float().cpu().numpy()[:, 0]
+            return self.model(**given).logits.float()[:, 0]
+
+
+def pair_tokens(
+    tokenizer: PreTrainedTokenizer, length: int, question: str, passage: Passage, position: HitPosition
+) -> Member[Tag]:
+    """Returns the tokens of a pair, up to `length`, with its tag."""
+    text = f"{passage.title} {passage.text}".strip()
+    tokens = tokenizer(question, text, truncation="longest_first", max_length=length)
+    return TokenSequence(tokens["input_ids"], ()), (position, tokens.get("token_type_ids"))

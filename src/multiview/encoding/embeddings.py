@@ -70,11 +70,16 @@ class EmbeddingsWriter:
             writer.write_views("p1", row, vectors)
     """
 
-    def __init__(self, folder: Path, dim: int, model: str, queries: bool = False) -> None:
-        """`model` is the digest of the model; `queries` says whether the passages' queries are written too."""
+    def __init__(
+        self, folder: Path, dim: int, model: str, queries: bool = False, compute: str = "float32"
+    ) -> None:
+        """`model` is the digest of the model, which computes by `compute`; `queries` says whether the passages' queries are
+        written too."""
         self.passages = 0
         self.rows = 0
         self._folder, self._dim, self._model = folder, dim, model
+        # Where float16 overflows, as it does in some models, the model is right.
+        self._overflow = "set encode.compute=bfloat16; else " if compute == "float16" else ""
         self._row_bytes = dim * VIEW_DTYPE.itemsize
         self._schema = ROWS_SCHEMA.append(QUERIES_FIELD) if queries else ROWS_SCHEMA
         self._pending: list[tuple[object, ...]] = []
@@ -98,11 +103,11 @@ class EmbeddingsWriter:
             views = vectors.astype(VIEW_DTYPE)
         if np.isnan(vectors).any():
             raise InputError(
-                f"passage {passage_id!r}: its vector contains NaN; the model has diverged: train with a lower train.learning_rate"
+                f"passage {passage_id!r}: its vector contains NaN; {self._overflow}the model has diverged: train with a lower train.learning_rate"
             )
         if not np.isfinite(views).all():
             raise InputError(
-                f"passage {passage_id!r}: its vector does not fit into float16; train with model.normalise=true, or for fewer steps"
+                f"passage {passage_id!r}: its vector does not fit into float16; {self._overflow}train with model.normalise=true, or for fewer steps"
             )
         self._views.seek(row * self._row_bytes)
         self._views.write(views.tobytes())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice, repeat
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -21,13 +21,16 @@ from multiview.errors import InputError
 from multiview.model.batch import Batch, make_batch, to_device
 from multiview.model.devices import HALF, device, read_behind, within_gpu_memory, workers
 from multiview.model.encoder import BiEncoder, width
-from multiview.model.layouts import Layout, TokenSequence, kept_views
+from multiview.model.layouts import TokenSequence, kept_views
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
 BLOCK = 64
-"""Passages that a process lays out at a time."""
+"""Texts that a process lays out at a time."""
 
+Text = TypeVar("Text", bound=tuple[Any, ...])
+LaidOut = TypeVar("LaidOut")
+Block = TypeVar("Block")
 ReadWith = tuple[Passage, Sequence[str]]
 """A passage and the queries that it is read with."""
 
@@ -138,7 +141,8 @@ def encode(context: StepContext) -> None:
     # A shard is empty where no passage of a corpus changed: the model need not be loaded then.
     encoder = Encoder(model.path, settings) if total else None
     dim = encoder.dim if encoder else width(model.path)
-    with EmbeddingsWriter(context.output("embeddings"), dim, model.digest, queries is not None) as writer:
+    written = context.output("embeddings"), dim, model.digest, queries is not None, settings.compute
+    with EmbeddingsWriter(*written) as writer:
         if encoder:
             read = read_passages(passages)
             read_with = with_queries(read, queries.path) if queries else zip(read, repeat(()))
@@ -166,7 +170,8 @@ def encode_passages(
     def placed() -> Iterator[tuple[TokenSequence, Placement]]:
         """The sequences of all passages, each with the place of its vectors."""
         nonlocal left_out
-        for passage, queries, sequences in laid_out_ahead(encoder.layout, read_with, workers(encoder.device)):
+        ahead = laid_out_ahead(encoder.layout.passage, read_with, workers(encoder.device))
+        for (passage, queries), sequences in ahead:
             kept = [kept_views(each.views, encoder.settings.index_padding_views) for each in sequences]
             digest = content_hash(passage.title, passage.text)
             row = writer.add_passage(passage.id, digest, sum(map(len, kept)), queries)
@@ -182,28 +187,34 @@ def encode_passages(
 
 
 def laid_out_ahead(
-    layout: Layout, passages: Iterable[ReadWith], processes: int
-) -> Iterator[tuple[Passage, Sequence[str], list[TokenSequence]]]:
-    """Yields the passages in their order, each with its queries and its sequences.
+    lay_out: Callable[..., LaidOut], texts: Iterable[Text], processes: int
+) -> Iterator[tuple[Text, LaidOut]]:
+    """Yields the texts in their order, each with what `lay_out` returns for it; a text is a tuple of its arguments.
 
-    `processes` workers lay out blocks of passages, each up to two blocks ahead; with 0, this process does, on demand.
+    `processes` workers lay out blocks of texts, each up to two blocks ahead; with 0, this process does, on demand.
     """
-    rest = iter(passages)
+    rest = iter(texts)
     blocks = iter(lambda: list(islice(rest, BLOCK)), [])
-    loader = DataLoader(_Blocks(layout), batch_size=None, sampler=blocks, num_workers=processes)
-    for block, sequences in loader:
-        for (passage, queries), each in zip(block, sequences, strict=True):
-            yield passage, queries, each
+    loader = DataLoader(
+        _Blocks(lay_out), batch_size=None, sampler=blocks, num_workers=processes, collate_fn=_unchanged
+    )
+    for block, laid_out in loader:
+        yield from zip(block, laid_out, strict=True)
 
 
-class _Blocks(Dataset[tuple[list[ReadWith], list[list[TokenSequence]]]]):
-    """The sequences of each passage of a block; the loader's "index" is the block itself, which the main process reads."""
+class _Blocks(Dataset[tuple[list[Text], list[LaidOut]]]):
+    """What is laid out of a block of texts; the loader's "index" is the block itself, which the main process reads."""
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+    def __init__(self, lay_out: Callable[..., LaidOut]) -> None:
+        self._lay_out = lay_out
 
-    def __getitem__(self, block: list[ReadWith]) -> tuple[list[ReadWith], list[list[TokenSequence]]]:
-        return block, [self._layout.passage(passage, queries) for passage, queries in block]
+    def __getitem__(self, block: list[Text]) -> tuple[list[Text], list[LaidOut]]:
+        return block, [self._lay_out(*text) for text in block]
+
+
+def _unchanged(block: Block) -> Block:
+    """In place of torch's own, which makes lists of tuples."""
+    return block
 
 
 def encode_questions(model: Path, questions: Sequence[str], settings: Encode, events: Events) -> np.ndarray:

@@ -20,6 +20,7 @@ from multiview.encoding.cross_encoder import CrossEncoder, HitPosition
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import staged_base
 from multiview.model.base_model.files import TEACHER
+from multiview.model.devices import workers
 from multiview.negatives.filters import hits_by_passage
 from multiview.negatives.negatives_file import NEGATIVES_FILE, read_negatives, read_positives
 from multiview.steps.context import StepContext
@@ -60,7 +61,8 @@ def logits(
             for number, question, column in zip(*(each.tolist() for each in hits), strict=True):
                 yield questions[question].question, some[number], (question, column)
 
-    for done, (position, logit) in enumerate(cross_encoder.logits(pairs()), 1):
+    found = cross_encoder.logits(pairs(), workers(cross_encoder.device))
+    for done, (position, logit) in enumerate(found, 1):
         result[position] = logit
         events.progress(done, total, "pairs")
     return result
