@@ -17,6 +17,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Analysis, Evaluation
 from multiview.config.overrides import validate
 from multiview.data.passages import PassageLookup
+from multiview.encoding.batches import CPU_TOKENS
 from multiview.errors import InputError
 from multiview.evaluation.analyses import analysis_input
 from multiview.evaluation.analyses.analysis_input import Table
@@ -26,6 +27,7 @@ from multiview.evaluation.evaluate import evaluate
 from multiview.evaluation.tables import arrow_markdown
 from multiview.index.ranker import Ranker
 from multiview.index.view_index import ViewIndex
+from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import LAYOUTS
 from multiview.refresh.champion import empty_corpus, empty_index
 from multiview.steps.context import StepContext
@@ -146,6 +148,19 @@ def test_a_question_is_timed_as_the_index_ranks(padded, tmp_path, monkeypatch):
     assert len(alone) == 2 * (1 + min(TIMED_ALONE, len(all_at_once)))
     seconds = events.facts["search_seconds_per_question"]
     assert events.facts["search_milliseconds_per_question"] == round(1000 * seconds, 3)
+
+
+def test_passages_are_timed_in_the_batches_that_they_are_encoded_in(padded, tmp_path, monkeypatch):
+    shapes, encode_passages = set(), BiEncoder.encode_passages
+
+    def watched(self, batch):
+        shapes.add(tuple(batch["input_ids"].shape))
+        return encode_passages(self, batch)
+
+    monkeypatch.setattr(BiEncoder, "encode_passages", watched)
+    run(padded, tmp_path / "one", analyses=("speed",))
+    assert shapes and {rows for rows, _ in shapes} != {1}
+    assert all(rows == max(1, CPU_TOKENS // length) for rows, length in shapes)
 
 
 def test_what_does_not_suit_one_view_is_left_out_and_said(dpr, tmp_path):

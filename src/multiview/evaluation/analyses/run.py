@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from multiview import names
 from multiview.config import Analysis
+from multiview.encoding.batches import Buckets
 from multiview.encoding.encode import Encoder
 from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable, Table
 from multiview.evaluation.analyses.answers import answer_view, training_answers
@@ -23,25 +24,26 @@ from multiview.model.layouts import TokenSequence
 SHOWN_ROWS = 64
 """Tables with more rows, such as one row per question, are for programs only."""
 
-TIMED_PASSAGES = 48
+TIMED_BATCHES = 64
+"""As many passages are timed as fill this many batches of the longest: with few, the last batch of each length, which
+is filled up with copies, would decide."""
 TIMED_QUESTIONS = 100
-SMALLEST_BATCH = 64
-"""A token budget that makes padded batches of eight rows; larger batches would mostly be filled up with copies."""
 
 
 def speed(given: AnalysisInput) -> Findings:
     """Milliseconds per passage and per question (MVR Table 4) on this process's device; reported as facts, because
     files must be reproducible.
 
-    `encode_milliseconds_per_passage`: up to 48 random passages, with the queries that they are read with, encoded in
-    the arithmetic of the index, in small batches. `search_milliseconds_per_question`: the `SEARCH_SECONDS` of
-    every evaluation. `single_question_milliseconds` and `single_search_milliseconds`: medians over questions asked one at
-    a time.
+    `encode_milliseconds_per_passage`: random passages, with the queries that they are read with, encoded in the
+    arithmetic and the batches of the index, `TIMED_BATCHES` of them where it has enough passages.
+    `search_milliseconds_per_question`: the `SEARCH_SECONDS` of every evaluation. `single_question_milliseconds` and
+    `single_search_milliseconds`: medians over questions asked one at a time.
     """
-    sample = given.random_rows(len(given.index), TIMED_PASSAGES)
+    encoder, longest = Encoder(given.model, given.encode), given.layout.settings.passage_length
+    rows = Buckets(given.encode, encoder.device, longest).shape(longest).rows
+    sample = given.random_rows(len(given.index), TIMED_BATCHES * rows)
     passages = [indexed.sequences for indexed in given.indexed_passages.read(sample)]
-    encoder = Encoder(given.model, given.encode.model_copy(update={"batch_tokens": SMALLEST_BATCH}))
-    _encode(encoder, passages[:1])  # work that is done only once is not counted
+    _encode(encoder, passages[:rows])  # work that is done only once is not counted
     begun = time.perf_counter()
     _encode(encoder, passages)
     encode_seconds = (time.perf_counter() - begun) / len(passages)
