@@ -34,7 +34,7 @@ SEARCH_SETTINGS = ("search", "bm25.k1", "bm25.b", "corpus.language")
 _INDEX = Step(
     name="index",
     about="The search index over the views of all shards.",
-    version=9,
+    version=10,
     function_path="multiview.index.build:build_index",
     settings=("index", "encode"),
     # The record names the model and passages itself, because embeddings are not kept for ever.
@@ -57,7 +57,7 @@ STEPS = (
         _INDEX,
         name="index-with-search",
         about="The search index over the views of all shards, with BM25's or a reranker.",
-        version=1,
+        version=2,
         function_path="multiview.index.build:build_index_with_search",
         settings=(*_INDEX.settings, *SEARCH_SETTINGS),
         recorded_inputs=("model",),
