@@ -10,8 +10,15 @@ from multiview.config import JsonObject, Model, canonical_json
 from multiview.config.overrides import gather, validate
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
-from multiview.model.systems import resolve, resolve_systems, shared, stage_settings
+from multiview.model.systems import architecture_label, resolve, resolve_systems, shared, stage_settings
 from multiview.plans.estimate import base_config
+
+
+def test_an_architecture_is_called_with_the_pooling_where_it_is_not_the_usual_one():
+    assert architecture_label(Model(architecture="camvr")) == "camvr"
+    assert architecture_label(Model(architecture="camvr", pooling="snippet")) == "camvr, pooling snippet"
+    makers = Model(architecture="sentence-transformer", pooling="snippet")
+    assert architecture_label(makers) == "sentence-transformer", "the base's makers chose it"
 
 
 @pytest.mark.parametrize(

@@ -98,8 +98,10 @@ def test_every_path_is_read_back_from_its_text(name, settings):
 def test_the_builder_of_a_plan_says_the_architecture_of_each_system():
     systems = {"a": {}, "b": {"model": {"architecture": "mvr"}}}
     plan = comparison({"comparison": {"systems": systems, "fusion": ["a"]}, "train": {"rounds": 0}})
-    assert plan.architectures == {"a": "camvr", "b": "mvr"}, "bm25 has none, and no fusion"
+    assert plan.architectures == {"a": "camvr", "b": "mvr", "a-bm25": "camvr"}, "bm25 has none"
     assert training({"model": {"architecture": "dpr", "tied": True}}).architectures == {"dpr": "dpr"}
+    means = {"architecture": "camvr", "pooling": "snippet"}
+    assert training({"model": means}).architectures == {"camvr": "camvr, pooling snippet"}
     assert set(PIPELINES["refresh"]({}).architectures) >= {"champion", "challenger"}
 
 

@@ -1,8 +1,10 @@
 """The curves of trainings."""
 
+from dataclasses import replace
+
 from multiview.artifacts.record import Artifact
 from multiview.report.gather import gather, trainings
-from tests.fixtures.compared_systems import BM25, CAMVR, ComparedSystems
+from tests.fixtures.compared_systems import BM25, CAMVR, MVR, ComparedSystems
 from tests.fixtures.events import RecordedEvents
 
 
@@ -38,3 +40,16 @@ def test_all_views_together_are_those_of_the_analysis_and_not_the_systems_rankin
     }
     assert [len(values) for values in camvr.alone.values()] == 2 * [CAMVR.views]
     assert not bm25.alone and not bm25.together
+
+
+def test_rows_of_one_model_have_one_training_and_the_name_of_its_pooling(tmp_path):
+    means = replace(CAMVR, pooling="snippet")
+    rows = {"means": means, "mvr": MVR, "means-bm25": replace(means, model="means", analyses=False)}
+    compared = ComparedSystems(tmp_path, rows)
+    found = gather(compared.rows, compared.comparison, compared.evaluations, RecordedEvents()).systems
+    assert [len(system.trainings) for system in found] == [2, 2, 0]
+    assert [system.architecture for system in found] == [
+        "camvr, pooling snippet",
+        "camvr",
+        "camvr, pooling snippet",
+    ]

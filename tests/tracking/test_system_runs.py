@@ -38,6 +38,14 @@ def test_a_system_that_was_warmed_up_has_the_settings_of_its_generated_queries()
         assert ("generation" in found) == bool(warm_up)
 
 
+def test_a_system_fused_with_bm25_has_the_system_s_settings_with_a_hybrid_search() -> None:
+    run = Run(id="r", pipeline="comparison", config={"comparison": {"systems": SYSTEMS, "fusion": ["mvr"]}})
+    mvr, fused = (system_runs.settings_of(run, system, []) for system in ("mvr", "mvr-bm25"))
+    assert (mvr["search"].pop("mode"), fused["search"].pop("mode")) == ("dense", "hybrid")
+    assert mvr["evaluation"].pop("analyses") and not fused["evaluation"].pop("analyses")
+    assert fused == mvr
+
+
 class Compared(ReportedRun):
     """A reported comparison of two systems and BM25."""
 

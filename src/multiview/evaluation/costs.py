@@ -69,12 +69,18 @@ def check_alike(evaluations: Mapping[str, str]) -> None:
 
 def differing_settings(evaluations: Mapping[str, str]) -> dict[str, dict[str, object]]:
     """System to setting to value, for settings on which the systems that have them differ. If rounds read different
-    values of a setting, its value is the list of these, in the order of the rounds."""
+    values of a setting, its value is the list of these, in the order of the rounds. A system with a model whose steps
+    read no setting of the search has their defaults. Left out is `evaluation.analyses`, which changes no ranking."""
     by_system = {system: _settings(address) for system, address in evaluations.items()}
+    searches = {name: value for name, value in _leaves(Config, {}) if name.startswith("search.")}
+    for system, settings in by_system.items():
+        if "model.architecture" in settings:
+            by_system[system] = searches | settings
     values: dict[str, set[str]] = {}
     for settings in by_system.values():
         for name, value in settings.items():
             values.setdefault(name, set()).add(canonical_json(value))
+    values.pop("evaluation.analyses", None)
     differing = sorted(name for name, known in values.items() if len(known) > 1)
     return {
         system: {name: settings[name] for name in differing if name in settings}

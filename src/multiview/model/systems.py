@@ -148,6 +148,24 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
     return resolved
 
 
+def fused_row(system: str) -> str:
+    """Returns the name of a comparison's row that fuses a system with BM25."""
+    return f"{system}-{WITHOUT_MODEL[0]}"
+
+
+def fused_config(config: Config) -> Config:
+    """Returns the config of a system fused with BM25: a hybrid search, without analyses, which are of the views alone."""
+    search = config.search.model_copy(update={"mode": "hybrid"})
+    evaluation = config.evaluation.model_copy(update={"analyses": ()})
+    return config.model_copy(update={"search": search, "evaluation": evaluation})
+
+
+def architecture_label(model: Model) -> str:
+    """Returns the architecture's name, with the pooling where it is not the usual one: `camvr, pooling snippet`."""
+    usual = model.pooling == Model().pooling or architecture(model.architecture).as_base
+    return model.architecture if usual else f"{model.architecture}, pooling {model.pooling}"
+
+
 def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None) -> Config:
     """Returns the config of one stage of training: None is round one; later rounds have the settings of round two.
 

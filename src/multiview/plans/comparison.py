@@ -7,7 +7,7 @@ from multiview.config import Comparison, Config
 from multiview.config.overrides import Overrides, validate
 from multiview.errors import InputError
 from multiview.evaluation.tables import baseline_of
-from multiview.model.systems import WITHOUT_MODEL, resolve, resolve_systems
+from multiview.model.systems import WITHOUT_MODEL, fused_config, fused_row, resolve, resolve_systems
 from multiview.plans.data import add_data
 from multiview.plans.plan import Input, Node, Output, Plan
 from multiview.plans.system import SystemSteps
@@ -59,15 +59,13 @@ def add_fusions(
 ) -> None:
     """Adds a row per system to fuse with BM25: a hybrid index of its views. Raises InputError for an unknown system."""
     for system in fusion:
-        row = f"{system}-{BM25}"
+        row = fused_row(system)
         if system not in systems or row in evaluations:
             raise InputError(
                 f"comparison.fusion: {system} must be a system, and {row} must not be a row; there are {', '.join(evaluations)}"
             )
-        config, inputs = systems[system], evaluations[system].inputs
-        search = config.search.model_copy(update={"mode": "hybrid"})
-        evaluation = config.evaluation.model_copy(update={"analyses": ()})
-        config = config.model_copy(update={"search": search, "evaluation": evaluation})
+        config, inputs = fused_config(systems[system]), evaluations[system].inputs
+        plan.architectures[row] = plan.architectures[system]
         by_views = inputs["index"]
         assert isinstance(by_views, Output)
         built = plan.nodes[by_views.path].inputs

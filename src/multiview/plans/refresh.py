@@ -6,7 +6,7 @@ from multiview.config import Config
 from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError
 from multiview.generation.generators import published
-from multiview.model.systems import shared
+from multiview.model.systems import architecture_label, shared
 from multiview.plans.data import check_names, generated_queries, generator_of, reads_queries
 from multiview.plans.plan import Input, Node, Plan
 from multiview.plans.system import index_step
@@ -27,7 +27,7 @@ def refresh(overrides: Overrides) -> Plan:
         split_address(config.refresh.model, "refresh.model: ")
     # Also by the name of the step `promote`, where MLflow may first see the model.
     systems = (names.CHALLENGER, names.CHAMPION, "promote")
-    plan = Plan("refresh", architectures=dict.fromkeys(systems, config.model.architecture))
+    plan = Plan("refresh", architectures=dict.fromkeys(systems, architecture_label(config.model)))
     champion = plan.add(StepPath("champion"), "champion", config)
     old, model = champion.output(names.INDEX), champion.output(names.MODEL)
     old_passages, old_model = champion.output(names.PASSAGES), champion.output(names.CHAMPION_MODEL)

@@ -6,7 +6,7 @@ from multiview.artifacts.record import load_record
 from multiview.config import Config, Search
 from multiview.config.overrides import Overrides
 from multiview.errors import InputError
-from multiview.model.systems import resolve, stage_settings
+from multiview.model.systems import architecture_label, resolve, stage_settings
 from multiview.plans.data import Data, add_data, reads_queries
 from multiview.plans.plan import Input, Node, Output, Plan
 from multiview.steps.path import WARM_UP, StepPath
@@ -23,7 +23,7 @@ class SystemSteps:
 
     def add(self) -> Node:
         """Adds training, encoding, index and evaluation; returns the evaluation after the last round."""
-        self.plan.architectures[self.system] = self.config.model.architecture
+        self.plan.architectures[self.system] = architecture_label(self.config.model)
         train, last = self.config.train, self.config.train.rounds
         start = pretrained = self._warm_up(self._start())
         model, index = start, None

@@ -18,7 +18,7 @@ from multiview.errors import InputError
 from multiview.evaluation import files, tables
 from multiview.evaluation.costs import COSTS
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
-from multiview.model.systems import load_settings
+from multiview.model.systems import architecture_label, load_settings
 from multiview.report.contents import Contents, System, Training
 from multiview.report.shown_questions import chosen_questions
 from multiview.steps.events import Events, read_metrics
@@ -42,16 +42,18 @@ def gather(
     significance = cast(tables.Significance, _read(comparison.path, files.SIGNIFICANCE_FILE))
     found = [load_record(staged.address) for staged in evaluations]
     folders = [staged.path for staged in evaluations]
-    systems = []
+    systems, models = [], set()
     for position, (row, evaluation) in enumerate(zip(rows, found, strict=True)):
         system = System(row, position, metrics[row], **_analyses(folders[position] / names.ANALYSES))
         system.view_cosine = analyses.get(row, {}).get(metric_names.VIEW_COSINE)
         systems.append(system)
         with optional(f"{row}'s model"):
             if model := evaluation.input("model"):
-                system.architecture = load_settings(stage(*model, SETTINGS_FILE).path).architecture
+                system.architecture = architecture_label(load_settings(stage(*model, SETTINGS_FILE).path))
                 with optional(f"{row}'s training"):
-                    system.trainings = trainings(model)
+                    # The rows of one model, such as that fused with BM25, would hide each other's curves.
+                    system.trainings = [] if model.record.digest in models else trainings(model)
+                models.add(model.record.digest)
         with optional(f"{row}'s training questions"):
             system.generated_by = tables.generated_training(evaluation)
 

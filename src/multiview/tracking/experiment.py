@@ -18,6 +18,7 @@ VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 COLUMNS = (
     "tags.`architecture`",
     "tags.`corpus`",
+    "params.`model.pooling`",
     "params.`model.views`",
     "params.`train.positive`",
     "params.`train.learning_rate`",

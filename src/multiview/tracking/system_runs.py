@@ -14,7 +14,7 @@ from multiview.config import Config, JsonObject
 from multiview.config.overrides import merge
 from multiview.errors import InputError
 from multiview.model.layouts import architecture
-from multiview.model.systems import resolve, resolve_systems
+from multiview.model.systems import fused_config, fused_row, resolve, resolve_systems
 from multiview.steps.events import MetricEvent, read_metrics
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
@@ -117,12 +117,15 @@ def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:
 
 
 def settings_of(run: Run, system: str, states: Iterable[StepState]) -> JsonObject:
-    """Returns all settings of a system, by section: of a trained system, those that were asked for; of any other, such
-    as `bm25`, and if this version does not know the settings, those that its steps have read so far."""
+    """Returns all settings of a system, by section: of a trained system, those that were asked for, also where it is
+    fused with BM25; of any other, such as `bm25`, and if this version does not know the settings, those that its steps
+    have read so far."""
     config: Config | None = None
     with contextlib.suppress(InputError):
         if run.pipeline == "comparison":
-            config = resolve_systems(run.config).get(system)
+            systems = resolve_systems(run.config)
+            fused = {fused_row(name): fused_config(config) for name, config in systems.items()}
+            config = (fused | systems).get(system)
         elif run.pipeline == "training":
             config = resolve(run.config)
     if config is None:

@@ -52,7 +52,7 @@ def parent_tags(run: Run, store: Store) -> Tags:
         **opening_tags(run, PIPELINE),
         names.TAG_STORE: store.url,
         "compares": " ".join(run.compares),
-        names.TAG_ARCHITECTURE: ", ".join(dict.fromkeys(run.architectures.values())),
+        names.TAG_ARCHITECTURE: "; ".join(dict.fromkeys(run.architectures.values())),
     }
 
 
