@@ -12,7 +12,12 @@ import pytest
 from kfp.dsl import HTML, Artifact
 
 from multiview import names
+from multiview.evaluation.tables import Significance
 from multiview.kubeflow.component import execute
+from multiview.report.charts import model_charts
+from multiview.report.contents import Contents, System, Training
+from multiview.report.gather import gather
+from multiview.report.page import render
 from tests.fixtures.by_trec import read_qrels, read_trec_run
 from tests.fixtures.compared_systems import AT, PASSAGES, QUESTIONS, ComparedSystems
 from tests.fixtures.hostile_texts import HOSTILE, hostile_systems
@@ -101,6 +106,41 @@ def test_every_chart_has_a_name_and_a_description(page):
 
     assert any(alt.startswith("Validation: MRR@10. One line per system") for alt in charts)
     assert "Training loss, mvr. A line over the steps. It ends at 0.5." in charts
+
+
+def _svg(chart: Element) -> str:
+    return base64.b64decode(chart.one("img").attributes["src"].partition(",")[2]).decode()
+
+
+def test_a_cosine_is_no_per_cent_and_the_metric_of_one_view_is_seen(page):
+    charts = {
+        chart.one("img").attributes["alt"].partition(". ")[0]: _svg(chart) for chart in page.all("figure")
+    }
+    assert "0.8" in charts["Validation: cosine between views"]
+    assert " %" not in charts["Validation: cosine between views"] and " %" in charts["Validation: MRR@10"]
+    assert ">acc@2</text>" in charts["acc@2 of each view alone, mvr"]
+
+
+def test_no_chart_is_drawn_of_fallbacks_where_there_are_none():
+    none = {"loss": {0: 1.0, 10: 0.5}, "fallback_share": {0: 0.0, 10: 0.0}}
+    systems = [System("mvr", 0, {}, trainings=[Training("round 1", none)])]
+    significance = Significance(baseline="mvr", test="", systems={})
+    groups = model_charts(Contents(systems, "mvr", significance, 0, 0, [], {}, ""))
+    assert [group.title for group in groups] == ["Training loss"]
+
+
+def test_the_time_of_one_question_is_left_out_where_no_model_was_asked(compared, text):
+    assert "one alone, ms" in text and "one alone: with its encoding" in text
+    contents = gather(compared.rows, compared.comparison, compared.evaluations, compared.events)
+    contents.cost = {
+        row: {name: value for name, value in of.items() if row == "bm25" or not name.startswith("single")}
+        for row, of in contents.cost.items()
+    }
+    page = render(contents)
+    assert "one alone" not in page and "Questions per second: search alone." in page
+    for system in contents.systems:
+        system.architecture = None
+    assert "one alone, ms" in render(contents)
 
 
 def test_equal_contents_give_equal_pages(compared, text):

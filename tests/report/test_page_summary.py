@@ -94,3 +94,24 @@ def test_the_summary_marks_generated_questions_and_who_learned_from_some():
     said = words(replace(of, systems=systems, generated=100))
     assert "Measured on generated questions: each was made from a snippet" in said["Asked"]
     assert said["Trained"].startswith("crops learned from questions that were generated from the corpus")
+
+
+def test_the_summary_says_which_training_ended_below_its_start():
+    def training(name: str, start: int, *values: float) -> Training:
+        curve = {start + 25 * number: value for number, value in enumerate(values)}
+        return Training(name, {"validation_mrr_at_10": curve}, start)
+
+    systems = [
+        System(
+            "worse",
+            0,
+            {},
+            trainings=[training("round 1", 0, 0.25, 0.5, 0.125), training("round 2", 50, 0.5, 0.25, 0.375)],
+        ),
+        System("equal", 1, {}, trainings=[training("round 1", 0, 0.5, 0.5)]),
+        System("unknown", 2, {}, trainings=[Training("round 1", {"loss": {10: 1.0}})]),
+    ]
+    said = words(replace(contents({"a": 0.5, "b": 0.5}), systems=systems))
+    assert said["Training"] == (
+        "No validation of worse's round 2 is as good as that before it: MRR@10 37.5 % at best, 50.0 % before."
+    )

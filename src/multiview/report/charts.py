@@ -26,7 +26,8 @@ VALIDATION = {
     metric_names.of_validation(metric_names.VIEW_COSINE): "Validation: cosine between views",
 }
 """Training metrics with one chart for all systems, and its title."""
-CURVES = {"loss": "Training loss", "temperature": "Temperature", "fallback_share": "Share of fallbacks"}
+FALLBACK = "fallback_share"
+CURVES = {"loss": "Training loss", "temperature": "Temperature", FALLBACK: "Share of fallbacks"}
 """Training metrics with a chart per system, and its title."""
 USAGE = {
     metric_names.SHARE_OF_TOP_1: "of the first passages",
@@ -87,7 +88,8 @@ def validation_charts(contents: Contents) -> list[Chart]:
                 _marked_line(axes, contents.look(system), list(curve), list(curve.values()))
         if axes.lines:
             described = "One line per system and round, over the steps of all rounds."
-            charts.append(_drawn(axes, title, described, "step", None))
+            shares = name != metric_names.of_validation(metric_names.VIEW_COSINE)
+            charts.append(_drawn(axes, title, described, "step", None, shares=shares))
     return charts
 
 
@@ -98,12 +100,16 @@ def model_charts(contents: Contents) -> list[Group]:
     alone = "What one view retrieves as the passage's only vector; dashed: all views together."
     tokens = "Whether two views look at different tokens; near 0 they look at the same."
     cosine = "Mean over the passages; near 1 two views are one."
+    fallback = "Share of the training questions of which no view of the gold passage is known to hold an answer: the best view stands in for it."
     kinds: list[tuple[str, str, Callable[[Contents, System], Chart | None]]] = [
         ("Which views win", wins, _view_shares),
         ("Each view alone", alone, _alone),
         ("Attention divergence", tokens, partial(_heat_map, "Attention divergence", "attention", None)),
         ("Cosine between views", cosine, partial(_heat_map, "Cosine between views", "cosine", 1.0)),
-        *((title, "", partial(_training_curve, name)) for name, title in CURVES.items()),
+        *(
+            (title, fallback if name == FALLBACK else "", partial(_training_curve, name))
+            for name, title in CURVES.items()
+        ),
     ]
     groups = [
         Group(title, note, [(s, chart) for s in contents.systems if (chart := chart_of(contents, s))])
@@ -127,9 +133,15 @@ def _alone(contents: Contents, system: System) -> Chart | None:
     if not system.alone:
         return None
     metric = next((name for name in system.alone if not name.endswith("_at_1")), next(iter(system.alone)))
-    title = f"{metric_names.short(metric)} of each view alone, {system.name}"
-    series = {"": system.alone[metric]}
-    return _bars(title, contents.look(system), series, 1.02, system.together.get(metric))
+    short = metric_names.short(metric)
+    series = {f"by {short}": system.alone[metric]}
+    return _bars(
+        f"{short} of each view alone, {system.name}",
+        contents.look(system),
+        series,
+        1.02,
+        system.together.get(metric),
+    )
 
 
 def _heat_map(title: str, name: str, top: float | None, contents: Contents, system: System) -> Chart | None:
@@ -156,8 +168,9 @@ def _heat_map(title: str, name: str, top: float | None, contents: Contents, syst
 
 
 def _training_curve(name: str, contents: Contents, system: System) -> Chart | None:
-    """One of `CURVES` over the steps of all rounds, with a line per round."""
-    if not (curves := system.curves(name)):
+    """One of `CURVES` over the steps of all rounds, with a line per round; None for fallbacks where there are none."""
+    curves = system.curves(name)
+    if not curves or (name == FALLBACK and not any(any(curve.values()) for curve in curves)):
         return None
     axes = _axes()
     for curve in curves:
@@ -165,7 +178,7 @@ def _training_curve(name: str, contents: Contents, system: System) -> Chart | No
     for training in system.trainings if len(system.trainings) > 1 else ():
         axes.text(training.start, 1.02, f" {training.name}", transform=axes.get_xaxis_transform(), color=GREY)
         axes.axvline(training.start, color=GREY, linewidth=1, linestyle=":")
-    shares, last = name == "fallback_share", list(curves[-1].values())[-1]
+    shares, last = name == FALLBACK, list(curves[-1].values())[-1]
     described = f"A line over the steps. It ends at {f'{last:.1%}' if shares else f'{last:.3g}'}."
     return _drawn(axes, f"{CURVES[name]}, {system.name}", described, "step", shares=shares)
 
@@ -177,7 +190,8 @@ def _marked_line(axes: Axes, look: Look, at: Any, values: Sequence[float]) -> No
 def _bars(
     title: str, look: Look, series: Mapping[str, Sequence[float]], top: float, dashed: float | None
 ) -> Chart:
-    """A bar chart with one bar per view and series, a dashed line, and a legend if there are several series."""
+    """A bar chart with one bar per view and series, and a dashed line. Several series have a legend; the only one's name
+    is beside the axis."""
     axes, width = _axes(), 0.8 / len(series)
     for number, (label, values) in enumerate(series.items()):
         at = np.arange(1, len(values) + 1) + (number - (len(series) - 1) / 2) * width
@@ -188,9 +202,11 @@ def _bars(
         axes.legend(frameon=False, ncols=2, fontsize=8, loc="lower left", bbox_to_anchor=(-0.12, 1))
     axes.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
     label, values = next(iter(series.items()))
+    if len(series) == 1:
+        axes.set_ylabel(label.removeprefix("by "))
     line = "" if dashed is None else f"; the dashed line is at {dashed:.1%}"
     highest = f"view {int(np.argmax(values)) + 1} is the highest with {max(values):.1%}"
-    described = f"A bar per view {label}".rstrip() + f": {highest}{line}."
+    described = f"A bar per view {label}: {highest}{line}."
     return _drawn(axes, title, described, "view", 0, top)
 
 

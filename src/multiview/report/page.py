@@ -16,13 +16,13 @@ from multiview.artifacts.record import Record, load_record
 from multiview.config import JsonObject
 from multiview.errors import counted, shortened
 from multiview.evaluation import tables
-from multiview.evaluation.costs import COSTS
+from multiview.evaluation.costs import COSTS, SINGLE_QUESTION
 from multiview.evaluation.significance import CONFIDENCE
 from multiview.refresh.freshness import TITLES
 from multiview.refresh.gate import read_verdict
 from multiview.refresh.gate_rules import Verdict
 from multiview.report.charts import metric_charts, model_charts, validation_charts
-from multiview.report.contents import Contents, System
+from multiview.report.contents import Contents, System, Training
 from multiview.report.gather import gather
 from multiview.report.shown_questions import pieces, widths
 from multiview.steps.context import StepContext
@@ -39,6 +39,9 @@ COUNTS = {
 HEADLINES = ("accuracy_at_1", "accuracy_at_5", "accuracy_at_20", "mrr_at_10", "ndcg_at_10", "recall_at_5")
 """Metrics that the summary may name, in this order; it names at most `SHOWN_HEADLINES`."""
 SHOWN_HEADLINES = 4
+COST_HEADS = dict(
+    zip(COSTS, ("computing", "at least", "index", "questions per second", "one alone, ms"), strict=True)
+)
 ALIKE = 0.99
 """Mean cosine between views above which they have collapsed into one."""
 ALL_WINS = 0.9
@@ -90,6 +93,7 @@ def render(contents: Contents) -> str:
         paper=tables.paper_columns(values, contents.paper),
         paper_of_seeds=tables.paper_columns(contents.seeds, contents.paper),
         paper_legend=tables.PAPER_LEGEND,
+        costs=_cost_columns(contents),
         settings=sorted({name for values in contents.settings.values() for name in values}),
         curves=metric_charts(contents),
         validation=validation_charts(contents),
@@ -136,6 +140,12 @@ def summary(contents: Contents) -> JsonObject:
         "tested": [
             tested for system in contents.significance["systems"] if (tested := _tested(contents, system))
         ],
+        "declined": [
+            {"system": system.name, "training": training.name, "best": best, "before": before}
+            for system in contents.systems
+            for training in system.trainings
+            for best, before in _decline(training)
+        ],
         "collapsed": {system.name: how for system in contents.systems if (how := _collapse(system))},
     }
 
@@ -175,6 +185,14 @@ def _tested(contents: Contents, system: str) -> JsonObject | None:
     return {"name": system, "better": better, "worse": worse, "metrics": len(tested)} if tested else None
 
 
+def _decline(training: Training) -> list[tuple[float, float]]:
+    """The best validation of a training, and that before it, where it is the higher one; else nothing."""
+    later = dict(training.curves.get(metric_names.of_validation(metric_names.MRR), {}))
+    before = later.pop(training.start, None)
+    best = max(later.values(), default=None)
+    return [(best, before)] if best is not None and before is not None and best < before else []
+
+
 def _collapse(system: System) -> str:
     """How a system's views have collapsed; empty for views that have not."""
     cosine, shares = system.view_cosine, system.usage.get(metric_names.SHARE_OF_TOP_1, [])
@@ -208,9 +226,16 @@ def page_templates() -> jinja2.Environment:
     }
     environment.globals |= {
         "style": Markup(_text_of("report.css")), "pieces": pieces, "widths": widths, "counted": counted,
-        "COSTS": COSTS, "MARK": tables.MARK, "SEEDS_MARK": tables.SEEDS_MARK, "LEVEL": tables.LEVEL,
+        "MARK": tables.MARK, "SEEDS_MARK": tables.SEEDS_MARK, "LEVEL": tables.LEVEL,
     }  # fmt: skip
     return environment
+
+
+def _cost_columns(contents: Contents) -> dict[str, str]:
+    """The costs with their heads; without the time of one question where only rows without a model have it."""
+    timed = {s.name for s in contents.systems if SINGLE_QUESTION in contents.cost.get(s.name, {})}
+    models = {s.name for s in contents.systems if s.architecture}
+    return {name: COST_HEADS[name] for name in COSTS if name != SINGLE_QUESTION or timed & (models or timed)}
 
 
 def _rendered(template: str, **values: object) -> str:
