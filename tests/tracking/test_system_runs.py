@@ -17,6 +17,7 @@ from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, read_state, read_states, write_run, write_state
 from multiview.tracking import system_runs
 from multiview.tracking.mlflow_runs import PARENT_RUN
+from multiview.tracking.shipment import description
 from pipelines.runs.study import evaluations_of_run
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
@@ -206,6 +207,20 @@ def test_a_system_s_mlflow_id_leads_to_its_index_and_its_artifacts(tmp_path, dat
         ]
     with pytest.raises(InputError, match="several systems"):
         run_index("indexed", tracking.find_run(database, "indexed"), compared.store)
+
+
+def test_a_description_names_every_row_and_the_system_of_each_index(tmp_path, database):
+    compared = Compared(tmp_path, database, "described")
+    addresses = {}
+    for system in SYSTEMS:
+        made = compared.reference("index", f"{system}-round-2-index")
+        compared.events(f"{system}/round-2/index", "i", outputs={"index": made})
+        addresses[system] = made.address
+    states = [*read_states(compared.store, compared.run.id)]
+    note = description(compared.store, compared.run, states, None)
+    assert note.startswith("comparison of mvr, camvr, bm25\n")
+    for system, address in addresses.items():
+        assert f"multiview search QUESTION --index {address}  # {system}\n" in note
 
 
 def test_a_system_that_failed_is_failed_until_it_is_mended(tmp_path, database):

@@ -183,7 +183,8 @@ class Shipment:
 
 def description(store: Store, run: Run, states: list[StepState], corpus: str | None) -> str:
     """Returns the description of a run as Markdown: its subject, its table, and the commands that continue from it."""
-    systems = ", ".join(run.architectures)
+    of_steps = (StepPath.parse(path).system for path in run.steps)
+    systems = ", ".join(dict.fromkeys(filter(None, (*run.architectures, *of_steps))))
     subject = f"{run.pipeline}{f' of {systems}' if systems else ''}{f' over {corpus}' if corpus else ''}"
     failed = [f"- {state.path}: {escaped(state.error or '')}" for state in states if state.status == "failed"]
     sections = (
@@ -231,9 +232,9 @@ def _next(run: Run, states: list[StepState]) -> str:
     made = [state for state in states if state.finished]
     outputs = finished_outputs(states, names.INDEX)
     last = last_rounds(StepPath.parse(path) for path in sorted(outputs))
-    indexes = [outputs[str(path)].address for path in last.values()]
+    indexes = [(outputs[str(path)].address, row) for row, path in last.items()]
     evaluated = [state.path for state in made if state.step == "evaluate"]
     commands = [f"multiview lineage {run.id} --verify"] if made else []
-    commands += [f"multiview search QUESTION --index {address}" for address in indexes[:6]]
+    commands += [f"multiview search QUESTION --index {address}  # {row}" for address, row in indexes[:6]]
     commands += [f"python -m pipelines rerun {path} --from {run.id}" for path in evaluated[:1]]
     return "\n".join(["```", *commands, "```"]) if commands else ""
