@@ -114,7 +114,7 @@ def test_runs_are_compared_by_their_systems(documented, project, run, say):
     client = MlflowClient(project.tracking)
     (experiment,) = client.search_experiments(filter_string="name = 'multiview'")
     (theirs,) = client.search_runs([experiment.experiment_id], f"tags.compares = '{camvr} {dpr}'")
-    assert theirs.data.tags["architecture"] == "camvr, dpr" and theirs.data.tags["corpus"]
+    assert theirs.data.tags["architecture"] == "camvr; dpr" and theirs.data.tags["corpus"]
     assert theirs.inputs is not None
     names = {entry.dataset.name.partition("-")[0] for entry in theirs.inputs.dataset_inputs}
     assert names == {"passages", "dev_questions", "train_questions"}
