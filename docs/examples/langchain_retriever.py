@@ -15,7 +15,7 @@ class Passages(BaseRetriever):
     def _get_relevant_documents(self, query, *, run_manager):
         (hits,) = self.index.search([query], k=self.k)
         more = [
-            {"score": hit.score, "title": hit.title, "snippet": hit.snippet, **hit.columns} for hit in hits
+            {**hit.columns, "score": hit.score, "title": hit.title, "snippet": hit.snippet} for hit in hits
         ]
         return [Document(hit.text, id=hit.id, metadata=each) for hit, each in zip(hits, more, strict=True)]
 

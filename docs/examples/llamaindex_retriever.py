@@ -15,7 +15,7 @@ class Passages(BaseRetriever):
         answer = requests.post(f"{self.url}/search", json=body, headers=self.headers, timeout=30)
         answer.raise_for_status()
         hits = answer.json()["answers"][0]["hits"]
-        more = [{"title": hit["title"], "snippet": hit["snippet"], **hit["columns"]} for hit in hits]
+        more = [{**hit["columns"], "title": hit["title"], "snippet": hit["snippet"]} for hit in hits]
         nodes = [
             TextNode(id_=hit["id"], text=hit["text"], metadata=each)
             for hit, each in zip(hits, more, strict=True)

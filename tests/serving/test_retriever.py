@@ -186,6 +186,19 @@ def test_a_question_s_answer_does_not_depend_on_its_company(indexes, system, ret
     assert retriever.search(indexes.questions, k=5) == together
 
 
+def test_white_space_around_a_question_is_no_part_of_it(retriever, indexes, monkeypatch):
+    """As it is trained and evaluated: a byte-level tokenizer has tokens for it."""
+    question, encoded = indexes.questions[0], []
+    vector = retriever._encoder.question_vector
+    monkeypatch.setattr(
+        retriever._encoder, "question_vector", lambda text: encoded.append(text) or vector(text)
+    )
+    padded = f" {question}\u00a0\n"
+    assert retriever.search([padded], k=5) == retriever.search([question], k=5)
+    assert (retriever.question_vector(padded) == retriever.question_vector(question)).all()
+    assert set(encoded) == {question}
+
+
 def test_there_may_be_no_question_and_fewer_passages_than_wanted(indexes):
     loaded = multiview.load(indexes.index("camvr"))
     assert loaded.search([], k=5) == []

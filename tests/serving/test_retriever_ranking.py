@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import multiview
+from multiview.cli.export import app as export_app
 from multiview.evaluation.files import RUN_FILE
 from multiview.index import ranker
 from multiview.serving.follow import Generation, Generations
@@ -122,6 +123,18 @@ def test_as_many_are_reranked_as_the_setting_says(indexes, retrievers, monkeypat
             ids(retrievers["reranked"].search([question], 1)[0])
             == ids(retrievers["reranked"].search([question], 9)[0])[:1]
         )
+
+
+@pytest.mark.parametrize("system", ["dense", "bm25-only", "hybrid", "reranked", "both"])
+def test_an_export_says_that_it_ranks_otherwise(indexes, retrievers, system, tmp_path, capsys):
+    """An export has views alone."""
+    ranking = retrievers[system].ranking
+    with pytest.raises(SystemExit, match="^0$"):
+        export_app(["views", "--index", indexes.index(system), "--out", str(tmp_path / "views")])
+    manifest = json.loads((tmp_path / "views/export.json").read_text())
+    assert manifest.get("ranking", "") == ranking
+    warning = f"warning: the index ranks by {ranking}; its export by views alone\n"
+    assert capsys.readouterr().err == (warning if ranking else "")
 
 
 def test_no_fewer_than_one_passage_may_be_asked_for(retrievers):

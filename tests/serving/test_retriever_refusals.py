@@ -25,6 +25,8 @@ def test_what_is_no_index_is_refused_before_anything_is_loaded(indexes):
 def test_a_question_that_utf_8_cannot_write_is_refused(indexes):
     with pytest.raises(InputError, match=r"question 'a\\ud800' holds half a character"):
         multiview.load(indexes.index("dpr")).search(["whole", "a\ud800"])
+    with pytest.raises(InputError, match=r"question 'a\\ud800' holds half a character"):
+        multiview.load(indexes.index("dpr")).question_vector("a\ud800")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import typer
 
 from multiview import environment, names
 from multiview.artifacts.staging import stage
+from multiview.cli.console import Console
 from multiview.cli.options import Debug, Index, StoreUrl, TrackingUri, check_folder
 from multiview.config import Export
 from multiview.errors import counted
@@ -46,6 +47,8 @@ def views(
     from multiview.export.views import IndexViews
 
     opened = IndexViews.open(Lookup(store, tracking_uri).index(index))
+    if opened.notice:
+        Console(stderr=True).warn(opened.notice)
     manifest = write_views(opened, out)
     print(f"{out}: {counted(manifest['views'], 'view')} of {opened.name.index}")
 

@@ -43,7 +43,9 @@ class Encoder:
         self.settings = settings
         self.device = device(settings.device, "encode.device")
         if settings.compute == "float16" and self.device.type == "cpu":
-            raise InputError("encode.compute: float16 needs a GPU; use bfloat16 or float32")
+            raise InputError(
+                "encode.compute: float16 needs a GPU; use bfloat16 or float32, or for an index that was encoded so, search on a GPU"
+            )
         self.model = BiEncoder.load(model, weights_type(settings), questions_only).to(self.device)
         self.layout = self.model.layout
         if settings.question_length is not None:

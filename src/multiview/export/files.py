@@ -70,6 +70,8 @@ def write_views(views: IndexViews, out: Path) -> JsonObject:
         "dimension": views.dim,
         "similarity": "dot product",
         "score": "the max over a passage's views of the dot product with the question's vector",
+        # What the index adds to that score, and the export does not.
+        **({"ranking": views.ranking} if views.ranking else {}),
     }
     metadata = {f"multiview.{name}": str(value) for name, value in sorted(description.items())}
     schema, batches = views.schema.with_metadata(metadata), views.batches()

@@ -26,6 +26,8 @@ def export(context: StepContext) -> None:
     folder = context.output(names.EXPORT)
     address = context.recorded_input(names.INDEX).address
     opened = IndexViews.open(address)
+    if notice := opened.notice:
+        context.events.warning(notice)
     written = list(dict.fromkeys(context.settings.export.formats)) if len(opened.index) else []
     for name in written:
         _write(name, opened, address, folder / name)

@@ -14,7 +14,7 @@ from multiview.artifacts.staging import stage
 from multiview.data.passages import ROW_GROUP, SCHEMA, PassageRows, content_hash, shard_files
 from multiview.errors import InputError
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages
-from multiview.index.view_index import ViewIndex
+from multiview.index.view_index import ViewIndex, ranking
 from multiview.model.layouts import Layout
 from multiview.serving.retriever import load_artifacts
 
@@ -66,6 +66,16 @@ class IndexViews:
         opened.check_model(made_by.digest)
         name = IndexName(record.folder, record.digest, made_by.digest, corpus.digest)
         return cls(name, opened, load_layout(model), PassageRows(shard_files(passages)))
+
+    @property
+    def ranking(self) -> str:
+        """How the index ranks passages, such as `hybrid`; empty where it does by its views alone, as an export does."""
+        return ranking(self.index.header)
+
+    @property
+    def notice(self) -> str:
+        """The warning that an export ranks otherwise than its index; empty if it does not."""
+        return f"the index ranks by {self.ranking}; its export by views alone" if self.ranking else ""
 
     @property
     def dim(self) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from multiview.config import Config, Encode, JsonObject, Search
 from multiview.data.passages import COLUMNS, Passage, PassageRows, passages_of
 from multiview.index.ranking import Ties, TopPassages, best_first, width
-from multiview.index.view_index import SEARCH, ViewIndex
+from multiview.index.view_index import SEARCH, ViewIndex, ranking
 from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
 from multiview.model.base_model.files import RERANKER, model_files
 
@@ -81,8 +81,7 @@ class Ranker:
     @property
     def name(self) -> str:
         """How passages are ranked, such as `hybrid, reranked`; empty where views alone rank."""
-        names = [] if self.mode == "dense" else [self.mode]
-        return ", ".join(names + ["reranked"] * bool(self._reranker))
+        return ranking(self.index.header)
 
     def search(
         self,

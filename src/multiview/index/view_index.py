@@ -38,6 +38,13 @@ SEARCH = "search"
 """Entry of the header of an index that does not rank by views alone (`index.ranker`)."""
 
 
+def ranking(header: JsonObject) -> str:
+    """Returns how an index ranks passages by its header, such as `hybrid, reranked`; empty where views alone rank."""
+    how = header.get(SEARCH, {})
+    names = [how["mode"]] if how.get("mode", "dense") != "dense" else []
+    return ", ".join(names + ["reranked"] * bool(how.get("rerank_depth")))
+
+
 class ViewIndex:
     """An index over the views of a corpus, which is searched for passages.
 

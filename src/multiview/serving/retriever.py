@@ -108,8 +108,7 @@ class Retriever:
         """
         if isinstance(questions, str):
             raise TypeError("search takes a list of questions: search([question])")
-        if halves := [question for question in questions if has_half(question)]:
-            raise InputError(f"the question {halves[0]!a} holds half a character (a lone surrogate)")
+        questions = [_stripped(question) for question in questions]
         hits: list[list[Hit]] = []
         among = None if where is None else self.among(where)
         for start in range(0, len(questions), QUESTIONS_AT_ONCE):
@@ -117,14 +116,15 @@ class Retriever:
         return hits
 
     def question_vector(self, question: str) -> np.ndarray:
-        """Returns the vector of a question [dim] float32, whose inner product with a view is the score.
+        """Returns the vector of a question [dim] float32, whose inner product with a view is the score. Raises
+        InputError for a question that UTF-8 cannot encode.
 
         >>> retriever = load(address)
         >>> retriever.question_vector("Who found the island?").shape
         (64,)
         """
         with self._turn:
-            return self._encoder.question_vector(question)
+            return self._encoder.question_vector(_stripped(question))
 
     def among(self, where: str) -> np.ndarray:
         """Returns which passages satisfy the condition `where` [p] bool; the latest masks are cached, at one bit per
@@ -188,6 +188,14 @@ class Retriever:
             yield
         except InputError as error:
             raise InputError(f"index {self.address}: {error}") from error
+
+
+def _stripped(question: str) -> str:
+    """Returns a question without white space around it, as it is trained and evaluated. Raises InputError for a lone
+    surrogate."""
+    if has_half(question):
+        raise InputError(f"the question {question!a} holds half a character (a lone surrogate)")
+    return question.strip()
 
 
 def check_index(address: str) -> Artifact:
