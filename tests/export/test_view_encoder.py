@@ -1,6 +1,7 @@
 import pytest
 
 from multiview.errors import InputError
+from multiview.export.model_card import Description
 from multiview.export.sentence_transformers import write_sentence_transformers
 from tests.fixtures.exported_models import QUESTIONS, saved_model, some_passages
 
@@ -54,3 +55,20 @@ def test_a_model_that_sentence_transformers_saved_gives_the_same_scores(model, t
         each.similarity(each.encode_query(QUESTIONS), each.encode_document(texts)) for each in (model, again)
     )
     assert (first == second).all()
+
+
+@pytest.mark.parametrize("architecture", ["mvr", "equal-splits"])
+def test_views_that_do_not_depend_on_sentences_need_no_data_of_a_language(base, tmp_path, architecture):
+    from sentence_transformers import MultiVectorEncoder
+
+    model = saved_model(tmp_path / "model", base, architecture=architecture)
+    write_sentence_transformers(model, tmp_path / "out", Description(language="finnish"))
+    loaded = MultiVectorEncoder(str(tmp_path / "out"), device="cpu", trust_remote_code=True)
+    assert len(loaded.encode_document(["Kuningas rakensi sen. Hän kuoli."])) == 1
+    assert "punkt_tab" not in (tmp_path / "out/README.md").read_text()
+
+
+def test_a_card_names_the_sentence_data_of_its_language(base, tmp_path):
+    model = saved_model(tmp_path / "model", base, architecture="camvr")
+    write_sentence_transformers(model, tmp_path / "out", Description(language="finnish"))
+    assert "finnish sentences by NLTK's data" in (tmp_path / "out/README.md").read_text()

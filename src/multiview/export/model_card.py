@@ -14,6 +14,7 @@ from multiview.config import JsonObject, Model
 from multiview.errors import InputError, counted
 from multiview.lineage.trace import corpus_name
 from multiview.model.encoder import score_scale
+from multiview.model.layouts import LAYOUTS
 
 EXAMPLE = {"title": "Tower", "text": "It was built by the king. He died in 1850."}
 POOLED = {
@@ -137,6 +138,7 @@ def model_card(
         alone=separator is not None,
         separator=separator,
         described=described,
+        splits=LAYOUTS[settings.architecture].reads_sentences,
     )
     # No licence and no language, because the store knows neither.
     front: JsonObject = {

@@ -109,7 +109,9 @@ class ViewEncoder(InputModule):
         fields: dict[str, Any] = {"text": given} if isinstance(given, str) else dict(given)
         text, title = _text(fields.get("text")), _text(fields.get("title") or "")
         given_ends = fields.get("sentence_ends")
-        ends = sentence_ends(text, self.language) if given_ends is None else tuple(given_ends)
+        ends = tuple(given_ends or ())
+        if given_ends is None and self.encoder.layout.reads_sentences:
+            ends = sentence_ends(text, self.language)
         return Passage("", title, text, ends), fields.get("queries", ())
 
 

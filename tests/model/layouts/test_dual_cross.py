@@ -228,7 +228,7 @@ def test_a_shard_without_passages_has_the_columns_of_the_others(model: LocalArti
     settings = Config.partial({"encode": Encode(device="cpu")})
     encode(StepContext(settings, inputs, {"embeddings": tmp_path / "embeddings"}, RecordedEvents()))
     embeddings = Embeddings(tmp_path / "embeddings")
-    assert (embeddings.rows, embeddings.passages, embeddings.blocks) == (0, 0, 0)
+    assert (embeddings.rows, embeddings.passages) == (0, 0)
     assert embeddings.dim == BiEncoder.load(model.path).dim
     assert "queries" in embeddings.table.column_names
 

@@ -132,6 +132,14 @@ def test_a_tokenizer_without_the_viewers_is_of_another_model(base: Path) -> None
         layout(Model(architecture="camvr"), AutoTokenizer.from_pretrained(base))
 
 
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_layout_says_whether_its_views_depend_on_sentences(base: Path, name: str) -> None:
+    text = "It was built by the king. He died."
+    made = make(base, name)
+    whole, split = (Passage("p0", "Tower", text, ends) for ends in ((34,), (26, 34)))
+    assert (made.passage(whole) != made.passage(split)) == made.reads_sentences
+
+
 def test_layouts_import_without_torch_or_transformers() -> None:
     code = "import sys, multiview.model.layouts, multiview.model.base_model.checkpoint, multiview.plans.system; sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

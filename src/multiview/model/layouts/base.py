@@ -107,6 +107,8 @@ class Layout(ABC):
     """The architecture's defaults, as overrides of the configuration."""
     has_spans: ClassVar[bool]
     """Whether views represent parts of the text, so that one of them can hold the answer."""
+    reads_sentences: ClassVar[bool] = False
+    """Whether views depend on where the passage's sentences end."""
     reads_queries: ClassVar[bool] = False
     """Whether a passage is read together with queries: the question in training, otherwise generated queries."""
     marks_snippets: ClassVar[bool] = False

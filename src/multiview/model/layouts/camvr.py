@@ -37,6 +37,7 @@ class Camvr(Layout):
     name = "camvr"
     defaults = {"train": {"positive": "answer", "temperature": {"schedule": "annealed"}}}
     has_spans = True
+    reads_sentences = True
     marks_snippets = True
 
     @classmethod

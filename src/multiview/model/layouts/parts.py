@@ -61,6 +61,7 @@ class Sentence(Parts):
     """
 
     name = "sentence"
+    reads_sentences = True
 
     def spans(self, passage: "Passage", queries: Sequence[str] = ()) -> "list[Span]":
         return list(pairwise((0, *passage.sentence_ends))) or [(0, 0)]
