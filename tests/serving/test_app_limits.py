@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,7 +18,7 @@ from multiview.serving.limits import Limits
 from multiview.serving.question_log import QuestionLog
 from multiview.serving.retriever import Retriever
 from multiview.serving.search_service import Serving
-from tests.fixtures.answering_server import answering, wait_for
+from tests.fixtures.answering_server import Client, answering, wait_for
 
 PLANTED = "Whose zebra drinks lamp oil at Xyzzy?"
 
@@ -69,6 +72,35 @@ def test_a_request_that_takes_too_long_is_answered_and_leaves_the_queue(slow):
         assert client.metric("multiview_waiting_requests") == 0
         slow.may.set()
         wait_for(lambda: client.post("/search", {"questions": ["third?"]}).status_code == 200)
+
+
+def sent_and_closed(client: Client, length: int, body: bytes) -> None:
+    """Sends a search that announces a body of some length, and closes the connection."""
+    address = urlsplit(client.url)
+    with socket.create_connection((address.hostname, address.port), 60) as sent:
+        head = b"POST /search HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        sent.sendall(head % length + body)
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("more", [{}, {"where": "url is null"}])
+def test_requests_of_clients_that_have_gone_leave_the_queue(slow, caplog, more):
+    body = json.dumps({"questions": ["gone?"], **more}).encode()
+    gone = 'multiview_requests_total{route="/search",status="499"}'
+    with answering(Serving(Generations(Generation(slow)))) as client, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(client.search, "first?")
+        wait_for(lambda: client.metric("multiview_batch_questions_count") == 1)
+        for _ in range(5):
+            sent_and_closed(client, len(body), body)
+        wait_for(lambda: client.metric(gone) == 5)
+        assert client.metric("multiview_waiting_requests") == 0
+        sent_and_closed(client, len(body) + 1, body)
+        wait_for(lambda: client.metric(gone) == 6)
+        slow.may.set()
+        assert first.result()["answers"]
+        assert client.search("last?")["answers"]
+        assert client.metric("multiview_batch_questions_count") == 2
+    assert not caplog.records
 
 
 class Failing(Retriever):

@@ -89,8 +89,8 @@ class StateCollector(Collector):
 
 
 class MetricsMiddleware:
-    """ASGI middleware: counts requests, limits the size of bodies and the time that they take to arrive, and turns
-    errors into answers and single log lines."""
+    """ASGI middleware: counts requests, limits the size of bodies and the time that they take to arrive, ends requests
+    whose client has gone (status 499), and turns errors into answers and single log lines."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, limits: Limits) -> None:
         self._app, self._metrics, self._limits = app, metrics, limits
@@ -99,22 +99,37 @@ class MetricsMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, status, received, is_whole = time.perf_counter(), 0, 0, False
-        most = self._limits.body_bytes
+        begun, status, received, is_gone = time.perf_counter(), 0, 0, False
+        most, request = self._limits.body_bytes, asyncio.current_task()
+        watch: asyncio.Task[Message] | None = None
         if scope["method"] == "HEAD":  # load balancers probe by HEAD; the server drops the body
             scope = {**scope, "method": "GET"}
 
+        async def watched() -> Message:
+            """Waits until the client has its answer or is gone, and then cancels the request: uvicorn does not."""
+            nonlocal is_gone
+            message = await receive()
+            if not status and request is not None:
+                is_gone = True
+                request.cancel()
+            return message
+
         async def counted_receive() -> Message:
-            nonlocal received, is_whole
+            nonlocal received, is_gone, watch
+            if watch is not None:
+                return await asyncio.shield(watch)
             try:
-                async with asyncio.timeout(None if is_whole else self._limits.timeout):
+                async with asyncio.timeout(self._limits.timeout):
                     message = await receive()
             except TimeoutError:
                 raise HTTPException(408, "the body did not come in time") from None
-            is_whole = not message.get("more_body")
             received += len(message.get("body", b""))
             if received > most:
                 raise HTTPException(413, f"the body is longer than {most} bytes")
+            if message["type"] == "http.disconnect":
+                is_gone = True
+            elif not message.get("more_body"):
+                watch = asyncio.create_task(watched())
             return message
 
         async def seen_send(message: Message) -> None:
@@ -130,8 +145,14 @@ class MetricsMiddleware:
                 raise RuntimeError("an answer broke off") from None
             answer = refusal(500, "the server failed; its log says where")
             await answer(scope, receive, seen_send)
+        except asyncio.CancelledError:
+            if request is None or not is_gone:
+                raise
+            request.uncancel()
         finally:
-            self._metrics.requests.labels(_route(scope), str(status)).inc()
+            if watch is not None:
+                watch.cancel()
+            self._metrics.requests.labels(_route(scope), "499" if is_gone else str(status)).inc()
             self._metrics.seconds.labels(_route(scope)).observe(time.perf_counter() - begun)
 
 
