@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import re
@@ -192,6 +193,21 @@ def test_a_body_that_never_ends_is_refused_in_time(loaded):
             sent.sendall(b"POST /search HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n")
             sent.sendall(b"Content-Length: 100\r\n\r\n{")
             assert sent.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_a_body_that_trickles_is_refused_in_time(loaded):
+    with answering(Serving(Generations(Generation(loaded)), limits=Limits(timeout=0.5))) as client:
+        address = urlsplit(client.url)
+        with socket.create_connection((address.hostname, address.port), 0.1) as sent:
+            sent.sendall(b"POST /search HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n")
+            sent.sendall(b"Content-Length: 100\r\n\r\n")
+            answer = b""
+            for _ in range(50):
+                sent.sendall(b" ")
+                with contextlib.suppress(TimeoutError):
+                    answer = sent.recv(100)
+                    break
+            assert answer.startswith(b"HTTP/1.1 408")
 
 
 def test_a_passage_is_answered_in_time(loaded, monkeypatch):

@@ -101,6 +101,7 @@ class MetricsMiddleware:
             return
         begun, status, received, is_gone = time.perf_counter(), 0, 0, False
         most, request = self._limits.body_bytes, asyncio.current_task()
+        deadline = asyncio.get_running_loop().time() + self._limits.timeout  # of the whole body
         watch: asyncio.Task[Message] | None = None
         if scope["method"] == "HEAD":  # load balancers probe by HEAD; the server drops the body
             scope = {**scope, "method": "GET"}
@@ -119,7 +120,7 @@ class MetricsMiddleware:
             if watch is not None:
                 return await asyncio.shield(watch)
             try:
-                async with asyncio.timeout(self._limits.timeout):
+                async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError:
                 raise HTTPException(408, "the body did not come in time") from None
