@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import multiview
+from multiview.serving import retriever as retriever_module
 from multiview.serving.follow import Generation, Generations
 from multiview.serving.limits import Limits
 from multiview.serving.question_log import QuestionLog
@@ -32,9 +33,9 @@ class Slow(Retriever):
         self.may.wait()
         return super().search(questions, k, explain=explain, where=where)
 
-    def among(self, where):
+    def satisfying(self, where):
         self.may.wait()
-        return super().among(where)
+        return super().satisfying(where)
 
 
 @pytest.fixture
@@ -101,6 +102,38 @@ def test_requests_of_clients_that_have_gone_leave_the_queue(slow, caplog, more):
         assert client.search("last?")["answers"]
         assert client.metric("multiview_batch_questions_count") == 2
     assert not caplog.records
+
+
+class Gated(Slow):
+    """Reads conditions at once, and searches once it may."""
+
+    def satisfying(self, where):
+        return Retriever.satisfying(self, where)
+
+
+def test_a_condition_is_evaluated_once_however_many_wait(indexes, monkeypatch):
+    read = []
+    satisfying = retriever_module.satisfying
+    monkeypatch.setattr(retriever_module, "CONDITIONS_KEPT", 1)
+    monkeypatch.setattr(
+        retriever_module, "satisfying", lambda rows, text: read.append(text) or satisfying(rows, text)
+    )
+    gated = multiview.load(indexes.index("camvr"))
+    conditions = [f'id != "p{number}"' for number in range(4)]
+    alone = [gated.search(["Tesla?"], where=condition)[0] for condition in conditions]
+    gated.among("true")  # replaces the condition that is kept
+    read.clear()
+    gated.__class__ = Gated
+    assert isinstance(gated, Gated)
+    gated.may = threading.Event()
+    with answering(Serving(Generations(Generation(gated)))) as client, ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(client.search, "Tesla?", where=condition) for condition in conditions]
+        wait_for(lambda: len(read) == 4)
+        gated.may.set()
+        for answer, hits in zip(asked, alone, strict=True):
+            found = answer.result()["answers"][0]["hits"]
+            assert [hit["id"] for hit in found] == [hit.id for hit in hits]
+    assert sorted(read) == conditions
 
 
 class Failing(Retriever):

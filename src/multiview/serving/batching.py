@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
+import numpy as np
+
 from multiview.serving.hits import Hit
 from multiview.serving.retriever import Retriever
 
@@ -36,6 +38,8 @@ class _WaitingRequest:
     retriever: Retriever
     questions: Sequence[str]
     search: Search
+    satisfying: np.ndarray | None = None
+    """Which passages satisfy the condition, packed (`Retriever.satisfying`)."""
     answers: asyncio.Future[list[list[Hit]]] = field(default_factory=asyncio.Future)
 
 
@@ -64,13 +68,14 @@ class Batcher:
         evaluated before the request is queued, so that other requests do not wait for it."""
         if self.waiting >= self._most_waiting:
             raise TooManyWaiting
+        satisfying = None
         if search.where is not None:
             self._reading += 1
             try:
-                await asyncio.to_thread(retriever.among, search.where)
+                satisfying = await asyncio.to_thread(retriever.satisfying, search.where)
             finally:
                 self._reading -= 1
-        request = _WaitingRequest(retriever, questions, search)
+        request = _WaitingRequest(retriever, questions, search, satisfying)
         self._requests.append(request)
         self._arrived.set()
         try:
@@ -106,7 +111,9 @@ class Batcher:
         try:
             found = await asyncio.get_running_loop().run_in_executor(
                 self._thread,
-                partial(retriever.search, questions, search.k, explain=search.explain, where=search.where),
+                partial(
+                    retriever.search, questions, search.k, explain=search.explain, where=batch[0].satisfying
+                ),
             )
         except Exception as error:
             if len(batch) == 1:

@@ -87,16 +87,21 @@ class Retriever:
         return self._encoder.layout.name
 
     def search(
-        self, questions: Sequence[str], k: int = 10, *, explain: bool = False, where: str | None = None
+        self,
+        questions: Sequence[str],
+        k: int = 10,
+        *,
+        explain: bool = False,
+        where: str | np.ndarray | None = None,
     ) -> list[list[Hit]]:
         """Returns the k best passages of each question, best first; fewer where the corpus is smaller.
 
         They are ranked the way the index was built for (`ranking`). Scores are exact; an index that is not `exact` may
         miss passages. Of passages that tie, the one with the smaller id comes first. `explain` adds the scores of all
         views, and the ranks that were fused or reranked. `where` is a condition on the corpus's columns
-        (`multiview.serving.where`): the k best of the passages that satisfy it are found, exactly by any index. Raises
-        ConditionError, with the position, for a text that is no condition, and InputError for a question that UTF-8
-        cannot encode.
+        (`multiview.serving.where`), or what `satisfying` returned for one: the k best of the passages that satisfy it
+        are found, exactly by any index. Raises ConditionError, with the position, for a text that is no condition, and
+        InputError for a question that UTF-8 cannot encode.
 
         Each question is encoded alone: its hits and their scores are the same to the bit in any list, order or thread,
         on the same machine with the same number of torch threads.
@@ -126,12 +131,18 @@ class Retriever:
         with self._turn:
             return self._encoder.question_vector(_stripped(question))
 
-    def among(self, where: str) -> np.ndarray:
-        """Returns which passages satisfy the condition `where` [p] bool; the latest masks are cached, at one bit per
-        passage. Raises ConditionError, with the position, for a text that is no condition."""
+    def satisfying(self, where: str) -> np.ndarray:
+        """Returns which passages satisfy the condition `where`, packed by `np.packbits` [p / 8] uint8; the latest are
+        cached. Raises ConditionError, with the position, for a text that is no condition."""
         Where(where, self._corpus.schema)
         with _checked_on_error(self._sources):
-            return np.unpackbits(self._satisfying(where), count=len(self)).view(bool)
+            return self._satisfying(where)
+
+    def among(self, where: str | np.ndarray) -> np.ndarray:
+        """Returns which passages satisfy a condition [p] bool: a text, or what `satisfying` returned for one. Raises
+        ConditionError, with the position, for a text that is no condition."""
+        packed = self.satisfying(where) if isinstance(where, str) else where
+        return np.unpackbits(packed, count=len(self)).view(bool)
 
     def passage(self, id: str) -> IndexedPassage | None:
         """Returns the passage with an id, with its columns and what its views represent; None where there is none."""
