@@ -57,7 +57,7 @@ def test_an_index_is_found_by_key_address_role_and_run(crowned):
     asyncio.run(ask())
 
 
-OUTSIDE = ["", ".", "..", "none", "../index/x", "/etc/index/passwd", "s3://elsewhere/index/key", "m-" + "0" * 32, "models:/x"]  # fmt: skip
+OUTSIDE = ["", ".", "..", "none", "../index/x", "/etc/index/passwd", "s3://elsewhere/index/key", "m-" + "0" * 32, "models:/x", "a" * 256, "ä" * 200]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OUTSIDE)

@@ -20,7 +20,8 @@ from multiview.serving.schemas import IndexChoice
 
 LISTED = 100
 """Number of newest indexes to list, and of newest champions whose indexes are marked as such."""
-KEY = re.compile(r"\w[\w.-]*")
+KEY = re.compile(r"\w[\w.-]{0,254}", re.ASCII)
+"""A folder's name; file systems take no longer one."""
 
 MOST_UNDER_WAY = 8
 """Loads and listings that may be under way at once; further ones are answered with 429."""
