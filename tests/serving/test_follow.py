@@ -78,6 +78,20 @@ def test_a_request_ends_on_the_champion_that_it_began_with_which_is_freed_then(c
     assert (old(), matrix()) == (None, None), "without waiting for a collection"
 
 
+def test_an_index_that_was_named_and_then_promoted_is_in_memory_once(crowned):
+    follower = Follower(crowned.store)
+    follower.generations.load_beside(crowned.index("mvr"), most=1)
+    with follower.generations.using(crowned.index("mvr")) as generation:
+        named = weakref.ref(generation.retriever)
+        promote(crowned, "mvr")
+        assert follower.check() and follower.generations.ending == 1
+        assert generation.retriever.search([QUESTION])
+    del generation
+    gc.collect()
+    assert (named(), follower.generations.ending) == (None, 0)
+    assert follower.generations.loaded(crowned.index("mvr"))
+
+
 def test_a_champion_that_cannot_be_loaded_is_told_and_the_old_one_goes_on(crowned, caplog, monkeypatch):
     caplog.set_level(logging.INFO)
     follower = Follower(crowned.store)

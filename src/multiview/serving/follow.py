@@ -95,7 +95,8 @@ class Generations:
     def replace(self, following: Generation) -> None:
         """Lets another generation answer from now on."""
         with self._lock:
-            self._replaced.append(self._newest)
+            named = self._beside.pop(following.retriever.address, None)  # or it would be in memory twice
+            self._replaced += [self._newest] if named is None else [self._newest, named]
             self._newest = following
             self._drop_ended()
 
