@@ -21,6 +21,7 @@ from fastapi.testclient import TestClient
 
 import multiview
 from multiview.artifacts.champions import champion_of, rollback
+from multiview.errors import InputError
 from multiview.serving.follow import Follower, Generation, Generations
 from multiview.serving.hits import answer_fields, as_json
 from multiview.serving.limits import Limits
@@ -100,6 +101,25 @@ def test_probes_say_what_answers(client, loaded):
         "notice": "",
     }
     assert "corpus_age" not in client.get("/metrics").text
+
+
+def test_a_server_whose_searches_fail_is_not_ready(indexes, monkeypatch):
+    retriever = multiview.load(indexes.index("camvr"))
+
+    def fails(*_: object, **__: object) -> None:
+        raise InputError("passages p: passages.parquet is missing")
+
+    with answering(Serving(Generations(Generation(retriever)))) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(retriever, "search", fails)
+            assert client.post("/search", {"questions": ["Tesla?"]}).status_code == 500
+            ready = client.get("/readyz")
+            assert (ready.status_code, ready.json()["status"]) == (503, "broken")
+            assert ready.json()["problem"] == "passages p: passages.parquet is missing"
+        assert client.search("Tesla?")
+        client.refused(422, {"questions": ["Tesla?"], "where": "none"})
+        ready = client.get("/readyz")
+        assert (ready.status_code, ready.json()["problem"]) == (200, "")
 
 
 def test_how_old_the_champion_s_corpus_is_is_told_without_a_look_at_the_store(crowned):

@@ -132,19 +132,21 @@ def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[as
 
     @app.get("/readyz", response_model=schemas.State, responses={503: {"model": schemas.State}})
     async def readyz() -> JSONResponse:
-        """Whether questions are answered, from which index and, if that is not the store's champion, why."""
+        """Whether questions are answered, from which index and, if the last search failed or that is not the store's
+        champion, why."""
         newest, fresh = serving.generations.newest, serving.follower and serving.follower.freshness
+        fails = broken() or bool(newest.problem)
         state = schemas.State(
-            status="broken" if broken() else "ready",
+            status="broken" if fails else "ready",
             index=newest.retriever.address,
             champion=newest.number,
             passages=len(newest.retriever),
             ranking=newest.retriever.ranking,
-            problem=serving.follower.problem if serving.follower else "",
+            problem=newest.problem or (serving.follower.problem if serving.follower else ""),
             freshness=str(fresh or ""),
             notice=fresh.notice if fresh else "",
         )
-        return JSONResponse(state.model_dump(), 503 if broken() else 200)
+        return JSONResponse(state.model_dump(), 503 if fails else 200)
 
     @app.get("/metrics", response_class=Response)
     async def prometheus() -> Response:

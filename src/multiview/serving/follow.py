@@ -41,6 +41,8 @@ class Generation:
     champion: Champion | None = None
     requests: int = 0
     """Number of requests that use the retriever."""
+    problem: str = ""
+    """Why the last search failed, in one line; empty where it did not."""
 
     @property
     def number(self) -> int | None:

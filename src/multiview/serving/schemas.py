@@ -111,7 +111,9 @@ class State(BaseModel):
     champion: int | None
     passages: int
     ranking: str = Field(description="As `hybrid, reranked`; empty where views alone rank.")
-    problem: str = Field(description="Why the store's champion does not answer; empty where it does.")
+    problem: str = Field(
+        description="Why the last search failed, or why the store's champion does not answer; else empty."
+    )
     freshness: str = Field(description="When the champion's corpus was read, and how refreshes ended.")
     notice: str = Field(description="That the corpus is older than `refresh.oldest`; empty where it is not.")
 

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
+from multiview.errors import InputError
 from multiview.names import CHAMPION
 from multiview.serving.batching import Batcher, Search
 from multiview.serving.follow import Follower, Generation, Generations
@@ -12,6 +13,7 @@ from multiview.serving.hits import Hit
 from multiview.serving.limits import POLL_SECONDS, Limits
 from multiview.serving.named_indexes import NamedIndexes, NoSuchIndex
 from multiview.serving.question_log import QuestionLog
+from multiview.serving.where import ConditionError
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,17 @@ class SearchService:
     async def search(
         self, generation: Generation, questions: Sequence[str], search: Search
     ) -> list[list[Hit]]:
-        """Returns the hits of each question. Raises TooManyWaiting, and TimeoutError after `limits.timeout`."""
-        async with asyncio.timeout(self.serving.limits.timeout):
-            hits = await self.batcher.search(generation.retriever, questions, search)
+        """Returns the hits of each question; an index that cannot be searched is told in `generation.problem` until a
+        search succeeds. Raises TooManyWaiting, TimeoutError after `limits.timeout`, and what the search raises."""
+        try:
+            async with asyncio.timeout(self.serving.limits.timeout):
+                hits = await self.batcher.search(generation.retriever, questions, search)
+        except ConditionError:
+            raise
+        except InputError as error:  # not of the request: its questions have been checked
+            generation.problem = str(error)
+            raise
+        generation.problem = ""
         if self.serving.question_log is not None:
             self.serving.question_log.write(generation, search.where, questions, hits)
         return hits
