@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 
 import jsonschema
 import pytest
+import requests
 
 from multiview.serving import openai
 from multiview.serving.hits import Hit, ScoredView
@@ -51,6 +53,16 @@ def test_columns_of_other_types_are_text_in_openai_s_shape():
     assert result.attributes == expected
 
 
+def test_a_score_threshold_of_0_is_none_where_scores_are_negative(client, loaded, monkeypatch):
+    (hits,) = loaded.search(["Tesla?"], k=3)
+    below = [replace(hit, score=-1.0 - number) for number, hit in enumerate(hits)]
+    monkeypatch.setattr(type(loaded), "search", lambda *_, **__: [below])
+    path = f"/v1/vector_stores/{loaded.address.rpartition('/')[2]}/search"
+    for least, left in ((0, 3), (-1.5, 1), (-0.5, 0)):
+        asked = {"query": "Tesla?", "ranking_options": {"score_threshold": least}}
+        assert len(client.post(path, asked).json()["data"]) == left
+
+
 def test_a_search_in_openai_s_shape(client, loaded):
     key = loaded.address.rpartition("/")[2]
     path = f"/v1/vector_stores/{key}/search"
@@ -78,6 +90,16 @@ def test_a_search_in_openai_s_shape(client, loaded):
     least = {"score_threshold": best[1][1]}
     some = client.post(path, {"query": ["Tesla?", "Rome?"], "ranking_options": least}).json()
     assert [one["file_id"] for one in some["data"]] == [id for id, _ in best[:2]]
+    highest = {"score_threshold": both[best[0][0]] + 1}
+    assert client.post(path, {"query": "Tesla?", "ranking_options": highest}).json()["data"] == []
+    unlimited = {"query": "Tesla?", "ranking_options": {"score_threshold": 0}}
+    assert len(client.post(path, unlimited).json()["data"]) == 10
+    for number in ("NaN", "Infinity"):
+        sent = f'{{"query": "?", "ranking_options": {{"score_threshold": {number}}}}}'
+        headers = {"content-type": "application/json"}
+        refused = requests.post(f"{client.url}{path}", data=sent, headers=headers, timeout=60)
+        assert "finite" in refused.json()["error"]["message"] and refused.status_code == 422
+    assert client.refused(422, {"query": "?", "filters": []}, path) == "body.filters: not a JSON object"
     assert f"there are: {key}" in client.refused(404, {"query": "?"}, "/v1/vector_stores/champion/search")
     assert "takes a list" in client.refused(
         422, {"query": "?", "filters": {"type": "in", "key": "id", "value": "x"}}, path

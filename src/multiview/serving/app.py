@@ -208,7 +208,7 @@ def _add_vector_stores(router: APIRouter, service: SearchService) -> None:
     ) -> Response:
         """Search in the shape of OpenAI's vector stores; the store is `champion` or the key of the answering index."""
         where = openai.condition(body.filters) if body.filters else None
-        least = body.ranking_options.score_threshold if body.ranking_options else None
+        least = (body.ranking_options.score_threshold or None) if body.ranking_options else None
         with service.serving.generations.using() as generation:
             known = [CHAMPION] if generation.champion else []
             known = sorted([*known, generation.retriever.address.rpartition("/")[2]])

@@ -164,7 +164,11 @@ class RankingOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     ranker: str | None = None
-    score_threshold: float | None = Field(None, description="Results below this score are left out.")
+    score_threshold: float | None = Field(
+        None,
+        allow_inf_nan=False,
+        description="Results below this score are left out; 0, OpenAI's default, leaves out none.",
+    )
 
 
 class Filter(BaseModel):
