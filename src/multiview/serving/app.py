@@ -40,7 +40,7 @@ REFUSALS = {
 }
 MESSAGES = {
     "json_invalid": "invalid JSON at this character",
-    "model_attributes_type": "not a JSON object; a body is sent with the header Content-Type: application/json",
+    "model_attributes_type": "not a JSON object",
     "string_pattern_mismatch": "the question is blank",
 }
 """Our words for invalid input that pydantic describes in a programmer's terms."""
@@ -269,7 +269,9 @@ def _add_refusals(app: FastAPI) -> None:
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"][:DEEPEST_NAMED]))
-        return refusal(422, f"{where}: {MESSAGES.get(first['type'], first['msg'])}")
+        whole = first["type"] == "model_attributes_type" and first["loc"] == ("body",)
+        header = "; a body is sent with the header Content-Type: application/json" if whole else ""
+        return refusal(422, f"{where}: {MESSAGES.get(first['type'], first['msg'])}{header}")
 
     for kind, status, message, headers in OTHER_REFUSALS:
 
