@@ -113,7 +113,7 @@ CASES = {
     "null that is smaller": where("url < null", "use == or !="),
     "is a value": where("url is 'a'", "use =="),
     "a text as a condition": where("url", "compare it with a value"),
-    "a condition too long": search("where: 2810 characters; at most 2000", where="url == 'a' or " * 200 + "url == 'a'"),
+    "a condition too long": search("body.where: String should have at most 2000", where="url == 'a' or " * 200 + "url == 'a'"),
     "300 parentheses": where("(" * 300 + "url == 'a'" + ")" * 300),
     "a condition with a NUL": where("url == 'a\0'"),
     "an integer of 1,500 digits": where(f"url == {'9' * 1500}", "url"),

@@ -155,6 +155,7 @@ REFUSED = {
     '{"questions": ["?"], "K": 3}': "body.K: Extra inputs are not permitted",
     '{"questions": ["?"], "where": "ulr is null"}': "where, character 1: there is no column 'ulr'; did you mean url?",
     '{"questions": ["?"], "where": "day > 3"}': "where, character 7: column day is of type date32[day]: compare it with a value",
+    json.dumps({"questions": ["?"], "where": " " * 2001}): "body.where: String should have at most 2000 characters",
     json.dumps({"questions": ["?"] * 65}): "body.questions: List should have at most 64 items",
     json.dumps({"questions": ["?" * 2001]}): "body.questions.0: String should have at most 2000 characters",
 }  # fmt: skip

@@ -214,7 +214,10 @@ def _add_vector_stores(router: APIRouter, service: SearchService) -> None:
             known = sorted([*known, generation.retriever.address.rpartition("/")[2]])
             if vector_store_id not in known:
                 raise HTTPException(404, f"there is no such vector store; there are: {', '.join(known)}")
-            hits = await service.search(generation, body.query, Search(body.max_num_results, where=where))
+            try:
+                hits = await service.search(generation, body.query, Search(body.max_num_results, where=where))
+            except ConditionError as error:  # a position in a text that the client has not seen helps nobody
+                raise ConditionError(error.why, "filters") from None
             return _json(openai.page(body.query, hits, body.max_num_results, least).model_dump())
 
 

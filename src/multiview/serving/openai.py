@@ -21,19 +21,19 @@ def condition(filter: Filter) -> str:
     """
     if filter.type in ("and", "or"):
         if filter.key is not None or filter.value is not None:
-            raise ConditionError(f"filters: {filter.type} joins filters, and takes neither key nor value")
+            raise ConditionError(f"{filter.type} joins filters, and takes neither key nor value", "filters")
         if not filter.filters:
-            raise ConditionError(f"filters: {filter.type} joins no filter")
+            raise ConditionError(f"{filter.type} joins no filter", "filters")
         return f"({f' {filter.type} '.join(map(condition, filter.filters))})"
     if filter.key is None:
-        raise ConditionError(f"filters: {filter.type} has no key")
+        raise ConditionError(f"{filter.type} has no key", "filters")
     if filter.filters:
-        raise ConditionError(f"filters: {filter.type} compares, and takes no filters")
+        raise ConditionError(f"{filter.type} compares, and takes no filters", "filters")
     if "value" not in filter.model_fields_set:
-        raise ConditionError(f"filters: {filter.type} has no value")
+        raise ConditionError(f"{filter.type} has no value", "filters")
     if isinstance(filter.value, list) != (filter.type in ("in", "nin")):
         raise ConditionError(
-            f"filters: {filter.type} takes {'one value' if isinstance(filter.value, list) else 'a list'}"
+            f"{filter.type} takes {'one value' if isinstance(filter.value, list) else 'a list'}", "filters"
         )
     return f"(columns[{filter.key!r}] {OPERATORS[filter.type]} {filter.value!r})"
 

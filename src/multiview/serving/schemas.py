@@ -10,6 +10,8 @@ from multiview.serving.limits import Limits
 QUESTION = "When did the lighthouse stop burning oil?"
 WHERE = "A condition on the corpus's columns (docs/serving.md)."
 INDEX = "The index to search: a key, a run's id, `champion` or `challenger`. Default: the index that the server answers from."
+MOST_CHARACTERS = 2000
+"""Most characters of a condition. One made from OpenAI's filters is bounded by the body."""
 IndexName = Annotated[str, StringConstraints(max_length=500)] | None
 
 
@@ -193,7 +195,7 @@ def search_body(limits: Limits) -> type[BaseModel]:
         questions: _questions(limits) = Field(description="Answered each by itself.")  # pyright: ignore[reportInvalidTypeForm]
         k: int = Field(min(10, most), strict=True, ge=1, le=most, description="Passages per question.")
         explain: StrictBool = Field(False, description="Also give the score of every view.")
-        where: str | None = Field(None, description=WHERE)
+        where: str | None = Field(None, max_length=MOST_CHARACTERS, description=WHERE)
         index: IndexName = Field(None, description=INDEX)
 
     return SearchRequest

@@ -26,7 +26,6 @@ import pyarrow.compute as pc
 from multiview.data.passages import SCHEMA, PassageRows
 from multiview.errors import InputError, nearest
 
-MOST_CHARACTERS = 2000
 CONSTANTS = {"null": None, "true": True, "false": False}
 Mask: TypeAlias = np.ndarray
 """Whether each row satisfies something [rows] bool."""
@@ -46,6 +45,11 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 class ConditionError(InputError):
     """A text is no condition on the columns of a corpus; the message names the position."""
+
+    def __init__(self, why: str, place: str = "where") -> None:
+        super().__init__(f"{place}: {why}")
+        self.why = why
+        """The message without the position."""
 
 
 class Where:
@@ -68,15 +72,13 @@ class Where:
             # An empty batch is enough to find every error, even nesting that is too deep to evaluate.
             self.mask(pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema.names))
         except RecursionError:
-            raise ConditionError("where: too many conditions within conditions") from None
+            raise ConditionError("too many conditions within conditions") from None
 
     def mask(self, batch: pa.RecordBatch) -> Mask:
         """Returns which rows of a batch that has at least `columns` satisfy the condition [rows] bool."""
         return self._mask(self._tree, batch)
 
     def _parsed(self) -> ast.expr:
-        if len(self._text) > MOST_CHARACTERS:
-            raise ConditionError(f"where: {len(self._text)} characters; at most {MOST_CHARACTERS} are read")
         # With line ends as blanks, a condition of several lines needs no parentheses.
         flat = self._flat = self._text.translate(str.maketrans("\r\n", "  "))
         try:
@@ -88,7 +90,7 @@ class Where:
             why = f"{error.msg}; compare by ==, and join by and, or, not"
             raise self._error_at(error.offset - 1, why) from None
         except (ValueError, MemoryError):
-            raise ConditionError("where: this text cannot be read as a condition") from None
+            raise ConditionError("this text cannot be read as a condition") from None
         before = None
         for token in tokenize.generate_tokens(io.StringIO(flat).readline):
             start, stop = token.start[1], token.end[1]
@@ -210,7 +212,7 @@ class Where:
         return self._error_at(len(self._text.encode()[: node.col_offset].decode()), why)
 
     def _error_at(self, offset: int, why: str) -> ConditionError:
-        return ConditionError(f"where, character {self._indent + offset + 1}: {why}")
+        return ConditionError(why, f"where, character {self._indent + offset + 1}")
 
 
 def _true(column: pa.Array) -> Mask:
