@@ -103,7 +103,7 @@ def test_probes_say_what_answers(client, loaded):
     assert "corpus_age" not in client.get("/metrics").text
 
 
-def test_a_server_whose_searches_fail_is_not_ready(indexes, monkeypatch):
+def test_a_server_whose_searches_fail_says_so(indexes, monkeypatch):
     retriever = multiview.load(indexes.index("camvr"))
 
     def fails(*_: object, **__: object) -> None:
@@ -114,7 +114,8 @@ def test_a_server_whose_searches_fail_is_not_ready(indexes, monkeypatch):
             patch.setattr(retriever, "search", fails)
             assert client.post("/search", {"questions": ["Tesla?"]}).status_code == 500
             ready = client.get("/readyz")
-            assert (ready.status_code, ready.json()["status"]) == (503, "broken")
+            # Still ready: without traffic no search could succeed again.
+            assert (ready.status_code, ready.json()["status"]) == (200, "ready")
             assert ready.json()["problem"] == "passages p: passages.parquet is missing"
         assert client.search("Tesla?")
         client.refused(422, {"questions": ["Tesla?"], "where": "none"})

@@ -99,6 +99,8 @@ def test_a_search_in_openai_s_shape(client, loaded):
         headers = {"content-type": "application/json"}
         refused = requests.post(f"{client.url}{path}", data=sent, headers=headers, timeout=60)
         assert "finite" in refused.json()["error"]["message"] and refused.status_code == 422
+    ids = {"type": "in", "key": "id", "value": ["p2"] * 5000}
+    assert client.refused(422, {"query": "?", "filters": ids}, path).startswith("filters: at most 20,000")
     assert client.refused(422, {"query": "?", "filters": []}, path) == "body.filters: not a JSON object"
     assert f"there are: {key}" in client.refused(404, {"query": "?"}, "/v1/vector_stores/champion/search")
     assert "takes a list" in client.refused(

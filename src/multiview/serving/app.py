@@ -135,9 +135,8 @@ def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[as
         """Whether questions are answered, from which index and, if the last search failed or that is not the store's
         champion, why."""
         newest, fresh = serving.generations.newest, serving.follower and serving.follower.freshness
-        fails = broken() or bool(newest.problem)
         state = schemas.State(
-            status="broken" if fails else "ready",
+            status="broken" if broken() else "ready",
             index=newest.retriever.address,
             champion=newest.number,
             passages=len(newest.retriever),
@@ -146,7 +145,7 @@ def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[as
             freshness=str(fresh or ""),
             notice=fresh.notice if fresh else "",
         )
-        return JSONResponse(state.model_dump(), 503 if fails else 200)
+        return JSONResponse(state.model_dump(), 503 if broken() else 200)
 
     @app.get("/metrics", response_class=Response)
     async def prometheus() -> Response:
@@ -208,6 +207,10 @@ def _add_vector_stores(router: APIRouter, service: SearchService) -> None:
     ) -> Response:
         """Search in the shape of OpenAI's vector stores; the store is `champion` or the key of the answering index."""
         where = openai.condition(body.filters) if body.filters else None
+        if where and len(where) > openai.MOST_CHARACTERS:
+            raise ConditionError(
+                f"at most {openai.MOST_CHARACTERS:,} characters of a condition are evaluated", "filters"
+            )
         least = (body.ranking_options.score_threshold or None) if body.ranking_options else None
         with service.serving.generations.using() as generation:
             known = [CHAMPION] if generation.champion else []

@@ -73,11 +73,15 @@ class StateCollector(Collector):
         if newest.champion is None or follower is None:
             return
         number, fails = newest.champion.number, follower.failures
-        loads, problem = follower.loads, bool(follower.problem)
+        loads, problem = follower.loads, bool(follower.problem or newest.problem)
         yield gauge("multiview_champion", "Number of the champion that answers.", value=number)
         yield counter("multiview_champion_loads", "Champions loaded after the first.", value=loads)
         yield counter("multiview_champion_load_failures", "Failures to load a champion.", value=fails)
-        yield gauge("multiview_champion_problem", "1 while the champion cannot answer.", value=problem)
+        yield gauge(
+            "multiview_champion_problem",
+            "1 while the champion cannot answer, or the last search failed.",
+            value=problem,
+        )
         if fresh := follower.freshness:
             about = "Seconds since the sources of the champion's corpus were read."
             yield gauge("multiview_champion_corpus_age_seconds", about, value=fresh.age)

@@ -12,6 +12,9 @@ OPERATORS = {
     "eq": "==", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "in": "in", "nin": "not in",
 }  # fmt: skip
 
+MOST_CHARACTERS = 20_000
+"""Longest condition made from filters: each value of `in` is a pass over its column."""
+
 
 def condition(filter: Filter) -> str:
     """Returns a filter as the text of a condition (`multiview.serving.where`). Raises ConditionError for a bad one.
