@@ -120,3 +120,12 @@ def test_a_request_is_not_changed(request_):
 def test_an_unknown_pipeline_is_one_line_with_the_nearest_name():
     with pytest.raises(InputError, match=r"^there is no pipeline 'trainign'; did you mean training\?$"):
         Request.from_settings("trainign", None, None)
+
+
+def test_a_setting_that_every_trained_system_overrides_is_refused():
+    refused = "train.learning_rate: mvr and snippet-means set their own; use comparison.systems.mvr.train.learning_rate"
+    with pytest.raises(InputError, match=f"^{refused}$"):
+        Request.from_settings("comparison", "demo", ["train.learning_rate=0.5"])
+    own = "comparison.systems.mvr.train.learning_rate=0.5"
+    for settings in ([own], ["train.epochs=2"], ["train.max_steps=60"], ["train.round_two.negatives=2"], []):
+        Request.from_settings("comparison", "demo", settings)

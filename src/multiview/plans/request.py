@@ -9,7 +9,18 @@ from itertools import pairwise
 
 from multiview.artifacts.store import Store
 from multiview.config import Config, JsonObject
-from multiview.config.overrides import Overrides, gather, merge, outcome, validate
+from multiview.config.overrides import (
+    SYSTEMS,
+    Overrides,
+    flatten,
+    gather,
+    merge,
+    nested,
+    outcome,
+    parse_setting,
+    validate,
+    value_at,
+)
 from multiview.errors import InputError, counted
 from multiview.plans import PIPELINES, make_plan
 from multiview.plans.plan import Plan
@@ -45,8 +56,29 @@ class Request:
 
     @classmethod
     def from_settings(cls, pipeline: str, preset: str | None, settings: Iterable[str] | None) -> Request:
-        """A request for a whole pipeline, by a preset and `section.name=value` settings. Raises as `make`."""
-        return cls.make(pipeline, gather(preset, settings or []), preset)
+        """A request for a whole pipeline, by a preset and `section.name=value` settings. Raises as `make`, and InputError
+        for one of these settings that does nothing because the systems of a comparison have their own."""
+        settings = list(settings or [])
+        request = cls.make(pipeline, gather(preset, settings), preset)
+        if pipeline == "comparison":
+            request._check_overridden(merge(*map(parse_setting, settings)))
+        return request
+
+    def _check_overridden(self, given: Overrides) -> None:
+        systems = self.config.comparison.systems.items()
+        for name, value in flatten(given):
+            found = {row: value_at(system, name) for row, system in systems}
+            own = {row: theirs for row, theirs in found.items() if theirs is not None}
+            if not own or value in own.values():
+                continue
+            row, *more = own
+            try:
+                other = make_plan(self.plan.name, merge(self.overrides, nested(name, own[row])))
+            except InputError:  # another system reads it, and has no use for this value
+                continue
+            if other == self.plan:
+                rows = f"{' and '.join(own)} {'set their' if more else 'sets its'} own"
+                raise InputError(f"{name}: {rows}; use {SYSTEMS}.{row}.{name}")
 
     def over(self, settings: Overrides) -> Request:
         """Returns the request with further `settings` below its own, which win. They must not change the plan."""
