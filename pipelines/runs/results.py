@@ -5,7 +5,7 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from multiview.data.questions import iterate_questions
 from multiview.data.reading.tables import Row
 from multiview.errors import safe, without_secrets
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, TABLE_FILE
-from multiview.evaluation.tables import asked_legend, count_generated, markdown_table, trained_legend
+from multiview.evaluation.tables import UNIT, asked_legend, count_generated, markdown_table, trained_legend
 from multiview.refresh.gate import TITLES
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
@@ -57,7 +57,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
             served = f"--store {shlex.quote(split_address(index)[0])}"
         console.print(f"Serve it:     {program} serve {served}")
     if indexes and not promotion:
-        run = f"{_command('python')} -m pipelines run comparison"
+        run = f"{_command('python')} -m pipelines run comparison --preset snippet-means"
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")
 
 
@@ -65,22 +65,36 @@ def show_table(console: Console, text: str) -> None:
     """Prints text with Markdown tables, drawn if the terminal is wide enough: Rich would leave out figures."""
     for is_table, lines in groupby(text.splitlines(), lambda line: line.startswith("|")):
         block = "\n".join(lines).strip()
-        fits = max(map(len, block.splitlines()), default=0) < console.width - len("| ")
         if is_table:
-            console.print(Markdown(block) if console.is_terminal and fits else block)
+            console.print(*_drawn(console, block) if console.is_terminal else [block], sep="\n")
         elif block:
             console.print(block, style="dim", soft_wrap=not console.is_terminal)
-    if console.is_terminal:
-        meaning = "per cent; acc: an answer among the top k passages, gold: the gold passage"
-        console.print(meaning, style="dim", soft_wrap=False)
     console.print()
+
+
+def _drawn(console: Console, block: str) -> Iterator[Markdown]:
+    """A Markdown table as the terminal has room for: its columns in one table, or in several below each other."""
+    rows = [line.split("|")[1:-1] for line in block.splitlines()]
+    system, *columns = zip(*rows, strict=True)
+    parts = [[system]]
+    for column in columns:
+        # Drawn, a column has a gap on each side, and no asterisks.
+        widths = [
+            max(len(cell.replace("**", "").strip(" :-")) for cell in shown) + 2
+            for shown in [*parts[-1], column]
+        ]
+        if sum(widths) > console.width and len(parts[-1]) > 1:
+            parts.append([system])
+        parts[-1].append(column)
+    for part in parts:
+        yield Markdown("\n".join(f"|{'|'.join(row)}|" for row in zip(*part, strict=True)))
 
 
 def _table(states: list[StepState], metrics: Mapping[str, Mapping[str, float]]) -> str:
     """The last comparison's table with its legends; else the metrics' table, with legends on generated questions."""
     if comparison := _last(states, names.COMPARISON):
         return (_folder(comparison.outputs[names.COMPARISON]) / TABLE_FILE).read_text(encoding="utf-8")
-    legends: list[str] = []
+    legends = [UNIT]
     if evaluation := _last(states, names.EVALUATION):
         measured = evaluation.outputs[names.EVALUATION]
         legends.append(asked_legend(*count_generated(_folder(measured))))

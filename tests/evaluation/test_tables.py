@@ -18,6 +18,7 @@ from multiview.evaluation.tables import (
     asked_legend,
     count_generated,
     generated_training,
+    markdown_table,
     trained_legend,
 )
 from tests.fixtures.inprocess import command
@@ -100,3 +101,10 @@ def test_legends_of_what_is_labelled_or_gone_are_empty(tmp_path: Path):
     assert asked_legend(0, 7) == trained_legend({}) == ""
     assert trained_legend({"camvr": f"{tmp_path}/evaluation/gone"}) == ""
     assert asked_legend(3, 7).startswith("measured on 3 generated questions of 7: ")
+
+
+def test_the_best_value_is_bold_only_where_another_row_differs():
+    alone = markdown_table({"mvr": {"mrr_at_10": 0.5}})
+    alike = markdown_table({"mvr": {"mrr_at_10": 0.5}, "camvr": {"mrr_at_10": 0.5}})
+    differing = markdown_table({"mvr": {"mrr_at_10": 0.5}, "camvr": {"mrr_at_10": 0.25}})
+    assert "**" not in alone + alike and "**50.0**" in differing

@@ -64,7 +64,8 @@ def print_inspection(console: Console, inspection: Inspection, options: Sequence
     if inspection.remarks.counts:
         _print_problems(console, "Remarks", inspection.remarks)
     if inspection.questions["train"]:
-        line = shlex.join(["python", "-m", "pipelines", "run", "comparison", *options])
+        preset = [] if "--preset" in options else ["--preset", "snippet-means"]
+        line = shlex.join(["python", "-m", "pipelines", "run", "comparison", *preset, *options])
         console.print(Text.assemble(("Run it:  ", "bold"), line), soft_wrap=True)
     else:
         console.print(f"To run it, name training questions: --set {SETTING['train']}=…")

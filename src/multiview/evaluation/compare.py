@@ -53,6 +53,7 @@ def compare(context: StepContext) -> None:
         significance, seeds = _significance(values, comparison, context.events), ""
     legends = (
         tables.legend(significance),
+        tables.UNIT,
         tables.PAPER_LEGEND if comparison.paper else "",
         tables.asked_legend(*tables.count_generated(folders[comparison.rows[0]])),
         tables.trained_legend(addresses),

@@ -52,14 +52,16 @@ def markdown_table(
     paper: Mapping[str, PaperFigures] | None = None,
 ) -> str:
     """A Markdown table in per cent, its columns ordered by name and k, with the figures of papers in columns of their
-    own. The best value of each metric is bold; the (system, metric) pairs in `marked` have a mark."""
+    own. The best value of each metric is bold if another row's differs; the (system, metric) pairs in `marked` have a mark."""
     best = best_values(metrics)
+    differ = {name for name in best if len({row[name] for row in metrics.values() if name in row}) > 1}
 
     def cell(system: str, name: str) -> str:
         if (value := metrics[system].get(name)) is None:
             return ""
         text = f"{100 * value:.1f}"
-        return (f"**{text}**" if value == best[name] else text) + (MARK if (system, name) in marked else "")
+        is_best = value == best[name] and name in differ
+        return (f"**{text}**" if is_best else text) + (MARK if (system, name) in marked else "")
 
     return _markdown(list(best), {row: [cell(row, name) for name in best] for row in metrics}, paper)
 
@@ -172,6 +174,10 @@ PAPER_LEGEND = (
     "tables need not be comparable"
 )
 """The sentence about the columns of the papers."""
+
+
+UNIT = "per cent; acc: an answer among the top k passages, gold: the gold passage"
+"""The sentence about the figures of every table."""
 
 
 def legend(significance: Significance) -> str:

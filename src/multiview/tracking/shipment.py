@@ -10,7 +10,7 @@ from multiview import names
 from multiview.artifacts.record import read_record, split_address
 from multiview.artifacts.store import LocalStore, Store
 from multiview.evaluation.files import METRICS_FILE, TABLE_FILE
-from multiview.evaluation.tables import escaped, markdown_table
+from multiview.evaluation.tables import UNIT, escaped, markdown_table
 from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import Run, StepState, finished_outputs, studies_of
 from multiview.tracking.client import RUN_FILE, connect, deleted, instance, our_experiment, settle
@@ -216,7 +216,7 @@ def _table(store: Store, states: list[StepState]) -> str:
         if (text := _file(store, state, names.EVALUATION, METRICS_FILE))
     }
     table = markdown_table(metrics) if metrics else ""
-    return f"{table}\nper cent" if table and len(table) < DESCRIPTION_CHARACTERS else ""
+    return f"{table}\n{UNIT}" if table and len(table) < DESCRIPTION_CHARACTERS else ""
 
 
 def _file(store: Store, state: StepState, kind: str, name: str) -> bytes | None:

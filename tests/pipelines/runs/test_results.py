@@ -123,8 +123,8 @@ def test_what_differs_is_marked_in_markdown():
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
     assert cells[0] == ["system", "acc@5", "nDCG@10", "views"]
     assert cells[2:] == [
-        ["mvr", "50.0", "**25.0**", "**12.5**"],
-        ["camvr", "**75.0**†", "**25.0**", ""],
+        ["mvr", "50.0", "25.0", "12.5"],
+        ["camvr", "**75.0**†", "25.0", ""],
     ]
     assert sum(line.startswith("† differs from mvr") for line in lines) == 1
 
@@ -132,9 +132,25 @@ def test_what_differs_is_marked_in_markdown():
 def test_on_a_narrow_terminal_the_figures_are_there_too():
     """Rich leaves out what does not fit into its columns."""
     metrics = {name: {f"accuracy_at_{k}": 0.5 + k / 1000 for k in (1, 5, 20, 50, 100)} for name in METRICS}
-    for width in (20, 40, 200):
+    for width in (20, 40, 60, 200):
         file = io.StringIO()
         console = Console(file=file, force_terminal=True, width=width, soft_wrap=True)
         show_table(console, markdown_table(metrics))
         written = file.getvalue()
         assert all(f"{50 + k / 10:.1f}" in written for k in (1, 5, 20, 50, 100)), width
+        assert "|" not in written and "**" not in written, width
+
+
+def test_a_table_is_drawn_whole_where_the_drawn_one_fits_and_in_blocks_elsewhere():
+    """Its Markdown is wider: it has asterisks and pipes."""
+    metrics = {
+        name: {f"accuracy_at_{k}": 0.1 * row for k in (1, 5, 20, 100)} for row, name in enumerate("ab")
+    }
+    blocks = {}
+    for width in (39, 38):
+        console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=width)
+        show_table(console, markdown_table(metrics))
+        assert isinstance(console.file, io.StringIO)
+        blocks[width] = [line.split() for line in console.file.getvalue().splitlines() if "system" in line]
+    assert blocks[39] == [["system", "acc@1", "acc@5", "acc@20", "acc@100"]]
+    assert blocks[38] == [["system", "acc@1", "acc@5", "acc@20"], ["system", "acc@100"]]
