@@ -108,9 +108,9 @@ def _end(
             if gone:
                 raise StepFailed(f"{submission.run.id}: {silence}", bad_input=False)
             for line in _waiting(connection, view, waiting) if view.waits else ():
-                console.print(line, style="yellow")
+                console.warn(line)
             if silence and not told:
-                console.print(f"{submission.run.id}: {silence}", style="yellow")
+                console.warn(f"{submission.run.id}: {silence}")
             told = bool(silence)
         time.sleep(POLL_SECONDS)
 

@@ -5,8 +5,10 @@ import contextlib
 import gc
 import os
 import shlex
+import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Iterator
@@ -37,6 +39,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
             # What fails to ship here is shipped below, where errors are reported.
             tracking.ship_live(store, run.id, tracking_uri),
             contextlib.nullcontext() if debug else _output_to(log),
+            _interrupted_by_sigterm(),
         ):
             error: Exception | None = None
             try:
@@ -49,7 +52,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
                 error = failure
         states = {state.path: state for state in progress.finish()}
     if unshipped := ship_or_say(store, run, tracking_uri):
-        progress.console.print(unshipped, style="yellow")
+        progress.console.warn(unshipped)
     if error is None:
         return [states[path] for path in run.steps]
     if debug:
@@ -58,6 +61,19 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         if state.failed:
             raise StepFailed(f"{state.path}: {state.error}", state.bad_input) from error
     raise StepFailed(f"{run.pipeline}: {one_line(error)}; its log is {log}", False) from error
+
+
+@contextlib.contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """Makes SIGTERM, as CI and `timeout` send it, end the block as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def execute(plan: Plan, run: Run, store: Store) -> None:

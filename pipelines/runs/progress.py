@@ -65,14 +65,14 @@ class Progress:
         self._show_running()
 
     def _print(self, state: StepState) -> None:
-        """Prints the step's lines and its warnings."""
-        number = f"{self.paths.index(state.path) + 1:>2}/{len(self.paths)} "
+        """Prints the step's lines, with its place among those that have begun, and its warnings."""
+        number = f"{list(self.states).index(state.path) + 1:>2}/{len(self.paths)} "
         for line in lines_about(state, number, self.width):
             self.console.print(line)
         if state.attempt and state.status == "done":
             for event in events.read_events(self.store, state.attempt):
                 if isinstance(event, events.WarningEvent):
-                    self.console.print(noted(state.path, event.text), style="yellow")
+                    self.console.print(noted(state.path, f"warning: {event.text}"), style="yellow")
 
     def _show_running(self) -> None:
         """Shows the running steps below the lines, each with how far it is."""

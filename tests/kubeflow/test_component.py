@@ -133,7 +133,7 @@ def test_the_log_of_a_pod_says_what_its_step_does_and_what_it_wrote_where(
     config = "questions.source=demo://train.json; questions.dev_source=demo://dev.json"
     address = execute("split", store.url, "", config, **outputs)
     first, *between, _, _, _, _ = lines = capsys.readouterr().out.splitlines()
-    assert first.endswith(" split started") and any(" so far" in line or "/s" in line for line in between)
+    assert first.endswith(" split started") and any(" for 0:" in line or "/s" in line for line in between)
     assert f"  split: wrote passages {address}" in lines
 
 

@@ -41,7 +41,7 @@ def test_events_are_read_as_they_were_reported_while_the_step_works(store: Local
     assert warning == WarningEvent(warning.time, "3 questions have\nno answer")
     assert metric.time <= accuracy.time <= warning.time
     assert log.facts == {"lengths": {"längste": 7}}
-    assert lines == ["3 questions have\nno answer"], "of which its log has a line at once"
+    assert lines == ["warning: 3 questions have\nno answer"], "of which its log has a line at once"
     assert list(read_metrics(store, ATTEMPT)) == [metric, accuracy]
 
 
@@ -123,10 +123,10 @@ def test_a_line_now_and_then_says_what_a_step_does_how_far_it_is_and_how_its_tra
 ) -> None:
     lines: list[str] = []
     log = EventLog(store, ATTEMPT, lines.append)
-    log.begin("fetches its inputs")
+    log.begin("fetching its inputs")
     with log.lines():
         wait_until(lambda: lines)
-        assert re.fullmatch(r"fetches its inputs, for 0:00:0\d so far", lines[0])
+        assert re.fullmatch(r"fetching its inputs for 0:00:0\d", lines[0])
         began = time.time()
         log.progress(1000, 4000, "steps")  # a training that goes on from a checkpoint
         log.metric("loss", 0.41234, step=1000)
@@ -139,8 +139,8 @@ def test_a_line_now_and_then_says_what_a_step_does_how_far_it_is_and_how_its_tra
         wait_until(lambda: len(lines) > seen)
         line = lines[-1]
         took = time.time() - began
-        log.begin("writes its outputs")
-        wait_until(lambda: lines[-1].startswith("writes its outputs, for "))
+        log.begin("writing its outputs")
+        wait_until(lambda: lines[-1].startswith("writing its outputs for "))
     found = re.fullmatch(
         r"1,010/4,000 steps, ([\d.]+)/s, (0:\d\d:\d\d) left, loss 0.4123, learning rate 1.8e-05, validation mrr at 10 0.5",
         line,

@@ -57,7 +57,7 @@ class EventLog(Events):
         self._flushed = time.monotonic()
         self._told = self._progress = Progress(time=time.time())
         self._local = isinstance(store, LocalStore)
-        self.begin("begins")
+        self.begin("beginning")
 
     def begin(self, phase: str) -> None:
         """Begins a phase of the step; the log's lines name it until the step reports progress."""
@@ -75,7 +75,7 @@ class EventLog(Events):
 
     def warning(self, text: str) -> None:
         self._append({"event": "warning", "text": shortened(text)})
-        self._note(shortened(text))
+        self._note(f"warning: {shortened(text)}")
 
     def fact(self, name: str, value: object) -> None:
         self.facts[name] = value
@@ -98,7 +98,7 @@ class EventLog(Events):
             self._told = progress
 
     def _line(self, progress: Progress, seconds: float) -> str:
-        words = [f"{self._phase}, for {timedelta(seconds=round(seconds))} so far"]
+        words = [f"{self._phase} for {timedelta(seconds=round(seconds))}"]
         if progress.total:
             words = [pace(progress, progress.done - self._first, seconds)]
         shown = [name for name in SHOWN if name in self._metrics]

@@ -373,7 +373,7 @@ def test_a_step_that_says_that_it_works_is_waited_for(kubeflow, command, store):
             attempt, began = "passages/k/attempts/a", run.created_at.timestamp()
             running = StepState(path="split", step="split", status="running", attempt=attempt, started=began)
             write_state(open_store(store), run.display_name, running)
-            progress = Progress(0, 0, "", "split works, for 3:00:00 so far", time.time())
+            progress = Progress(0, 0, "", "working for 3:00:00", time.time())
             open_store(store).replace(progress_path(attempt), json.dumps(asdict(progress)).encode())
 
     kubeflow.on_run = on_run

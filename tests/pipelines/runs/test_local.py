@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from fnmatch import fnmatch
@@ -254,13 +255,11 @@ def test_a_user_without_a_name_has_logs_beside_a_store_in_a_bucket(monkeypatch, 
     assert log == tmp_path / f"multiview-uid-{os.getuid()}" / "r.log"
 
 
-def test_ctrl_c_says_that_the_same_command_goes_on(project, monkeypatch):
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(local, "execute", interrupted)
-    output = project("run", "training", "--set", "train.rounds=0", status=130)
-    assert "stopped; the same command goes on from here\n" in output
+def test_ctrl_c_and_sigterm_say_that_the_same_command_goes_on(project, monkeypatch):
+    for number in (signal.SIGINT, signal.SIGTERM):
+        monkeypatch.setattr(local, "execute", lambda *_, number=number: signal.raise_signal(number))
+        output = project("run", "training", "--set", "train.rounds=0", status=130)
+        assert "stopped; the same command goes on from here\n" in output
 
 
 def test_what_steps_and_libraries_print_is_in_the_log(project, monkeypatch):

@@ -33,12 +33,12 @@ def work_here(work: Work, reporter: StepReporter) -> dict[str, Record]:
     checkpoints = StoredCheckpoints(store, work.key, log)
     try:
         with log.lines():
-            log.begin("fetches its inputs")
+            log.begin("fetching its inputs")
             folders = {kind: attempt.path for kind, attempt in attempts.items()}
             context = work.context(store, folders, log, checkpoints, reporter.pages)
-            log.begin("works")
+            log.begin("working")
             step.function()(context)
-            log.begin("writes its outputs")
+            log.begin("writing its outputs")
             work.check_inputs(context)
             device = json.loads(work.config).get("encode", {}).get("device", "auto")
             log.close()  # what is published is found from then on, and its events are not made again
