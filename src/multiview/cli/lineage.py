@@ -89,13 +89,13 @@ def _line(name: str, artifact: Input, again: bool) -> Text:
 
 def _details(record: Record) -> list[Text]:
     """The step of an artifact, its time and its code; settings that are not defaults; sources."""
-    created = record.created[:16].replace("T", " ")
+    created = f"{record.created[:16].replace('T', ' ')} UTC"
     code = _code(record.environment)
-    step = f"{record.step} {record.step_version}, {created}, {record.seconds:.1f} s"
+    step = f"{record.step}, version {record.step_version}, {created}, {record.seconds:.1f} s"
     lines = [Text(f"{step}{', by ' if code else ''}{', '.join(code)}", "dim")]
     if record.config:
-        settings = (f"{name}={value}" for name, value in flattened(record.config))
-        lines.append(Text(", ".join(settings), "cyan"))
+        settings = [f"{name}={value}" for name, value in flattened(record.config) if value != "{}"]
+        lines += [Text(", ".join(settings), "cyan")] if settings else []
     lines += [Text(line, "green") for line in _sources(record.sources)]
     return lines
 
