@@ -90,6 +90,10 @@ def factors_of(store: Store, run: str, scenario: Scenario) -> dict[str, float]:
 def _table(request: Request, factors: Mapping[str, float], s: Scenario) -> Iterator[str]:
     """Yields a row per step, and their sum: steps run one after another."""
     gpus = f"{s.gpus} × {GPUS[s.gpu].name} (computed, not measured)" if s.gpus else "No GPU"
+    yield (
+        f"{s.passages:,.0f} passages of {s.words:g} words, {s.questions:,} training questions and {s.dev_questions:,} dev "
+        f"questions, a model of {s.shape.layers} layers of width {s.shape.width}.\n"
+    )
     yield f"{gpus}, pods of {counted(s.cores, 'core')} and {decimal(round(s.memory))}.\n"
     yield "| step | time | GPU hours | memory | GPU memory | disk |\n|---|---|---|---|---|---|"
     seconds = gpu_seconds = disk = 0.0

@@ -452,7 +452,7 @@ def test_what_a_pod_waits_for_is_said_once(
     if kubeflow.pages:
         kubeflow.below, options = "", f"--host {kubeflow.url} --token {kubeflow.token}"
     printed = command(f"{SUBMIT} {options} --store {store}")
-    assert printed.count("\nopen-run waits: Unschedulable: 0/3 nodes are free\n") == 1
+    assert printed.count("\nwarning: open-run waits: Unschedulable: 0/3 nodes are free\n") == 1
 
 
 def test_nothing_waits_for_days(kubeflow, command, store, unreadable):
