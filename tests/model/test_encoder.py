@@ -9,6 +9,7 @@ import fsspec
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
 from multiview.config import Config
@@ -185,6 +186,16 @@ def test_pickled_weights_are_read_as_tensors_and_their_code_is_not_run(base: Pat
     before = base_fingerprint(str(folder)), base_fingerprint(str(base))
     (folder / "pytorch_model.bin").write_bytes((hostile / "pytorch_model.bin").read_bytes())
     assert base_fingerprint(str(folder)) != before[0]
+
+
+def test_quantised_weights_of_a_pickle_are_refused(base: Path, tmp_path: Path) -> None:
+    name = "embeddings.word_embeddings.weight"
+    weights = load_file(base / "model.safetensors")
+    folder = pickled(base, tmp_path / "a", **{name: weights[name].to(torch.int8)})
+    with pytest.raises(
+        InputError, match=rf"is quantised \({name} is torch.int8\); give the model in float32"
+    ):
+        BiEncoder.create(settings(folder))
 
 
 def test_a_pickle_beside_safetensors_is_neither_read_nor_in_the_key(base: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from multiview.config import Model
 from multiview.errors import InputError
-from multiview.model.base_model.files import BASE, NEEDED, SAFETENSORS
+from multiview.model.base_model.files import BASE, NEEDED, PICKLED, SAFETENSORS
 from multiview.model.layouts import PreTrainedTokenizer
 from multiview.model.layouts.base import CLS_FIRST, SNIPPET_MEAN
 
@@ -66,6 +66,12 @@ def load_model(
         "ignore_mismatched_sizes": True,
     }
     model, notes = load_pretrained(kind, folder, f"{setting}: cannot load {base}", dtype=dtype, **options)
+    for file in () if options["use_safetensors"] else Path(folder).glob(PICKLED):
+        for name, weight in torch.load(file, map_location="meta", weights_only=True).items():
+            if name.endswith("weight") and not weight.is_floating_point():
+                raise InputError(
+                    f"{setting}: {base} is quantised ({name} is {weight.dtype}); give the model in float32 or bfloat16"
+                )
     for problem in _problems(model, notes, unused):
         raise InputError(f"{setting}: {base} {problem}; give {NEEDED[setting]} as save_pretrained writes it")
     return model.eval()
