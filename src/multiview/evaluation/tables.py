@@ -53,17 +53,17 @@ def markdown_table(
 ) -> str:
     """A Markdown table in per cent, its columns ordered by name and k, with the figures of papers in columns of their
     own. The best value of each metric is bold if another row's differs; the (system, metric) pairs in `marked` have a mark."""
-    best = best_values(metrics)
-    differ = {name for name in best if len({row[name] for row in metrics.values() if name in row}) > 1}
+    columns, best = metric_columns(metrics), best_values(metrics)
 
     def cell(system: str, name: str) -> str:
         if (value := metrics[system].get(name)) is None:
             return ""
         text = f"{100 * value:.1f}"
-        is_best = value == best[name] and name in differ
-        return (f"**{text}**" if is_best else text) + (MARK if (system, name) in marked else "")
+        return (f"**{text}**" if value == best.get(name) else text) + (
+            MARK if (system, name) in marked else ""
+        )
 
-    return _markdown(list(best), {row: [cell(row, name) for name in best] for row in metrics}, paper)
+    return _markdown(columns, {row: [cell(row, name) for name in columns] for row in metrics}, paper)
 
 
 def seeds_table(
@@ -145,11 +145,11 @@ def metric_columns(metrics: Mapping[str, Mapping[str, object]]) -> list[str]:
 
 
 def best_values(metrics: Metrics) -> dict[str, float]:
-    """The highest value of each metric."""
-    return {
-        name: max(values[name] for values in metrics.values() if name in values)
-        for name in metric_columns(metrics)
+    """The highest value of each metric in which another row differs."""
+    columns = {
+        name: {row[name] for row in metrics.values() if name in row} for name in metric_columns(metrics)
     }
+    return {name: max(values) for name, values in columns.items() if len(values) > 1}
 
 
 def baseline_of(chosen: str | None, rows: Sequence[str]) -> str:

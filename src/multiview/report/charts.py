@@ -134,7 +134,7 @@ def _alone(contents: Contents, system: System) -> Chart | None:
         return None
     metric = next((name for name in system.alone if not name.endswith("_at_1")), next(iter(system.alone)))
     short = metric_names.short(metric)
-    series = {f"by {short}": system.alone[metric]}
+    series = {short: system.alone[metric]}
     return _bars(
         f"{short} of each view alone, {system.name}",
         contents.look(system),
@@ -203,10 +203,10 @@ def _bars(
     axes.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
     label, values = next(iter(series.items()))
     if len(series) == 1:
-        axes.set_ylabel(label.removeprefix("by "))
+        axes.set_ylabel(label)
     line = "" if dashed is None else f"; the dashed line is at {dashed:.1%}"
     highest = f"view {int(np.argmax(values)) + 1} is the highest with {max(values):.1%}"
-    described = f"A bar per view {label}: {highest}{line}."
+    described = f"A bar per view, {label}: {highest}{line}."
     return _drawn(axes, title, described, "view", 0, top)
 
 

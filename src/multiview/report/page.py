@@ -83,13 +83,10 @@ def render(contents: Contents) -> str:
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         metrics=tables.metric_columns(values),
-        bold={
-            name: best
-            for name, best in tables.best_values(values).items()
-            if any(metrics.get(name, best) != best for metrics in values.values())
-        },
+        bold=tables.best_values(values),
         marked=tables.marked_of(contents.significance),
         legend=tables.legend(contents.significance),
+        unit=tables.UNIT,
         paper=tables.paper_columns(values, contents.paper),
         paper_of_seeds=tables.paper_columns(contents.seeds, contents.paper),
         paper_legend=tables.PAPER_LEGEND,
