@@ -10,6 +10,7 @@ from multiview import names, tracking
 from multiview.artifacts.store import LocalStore
 from multiview.config.kubeflow import Notify
 from multiview.errors import InputError
+from multiview.kubeflow.component import execute
 from multiview.kubeflow.run import _mlflow_page, close_run, open_run
 from multiview.steps.runs import (
     Run,
@@ -73,6 +74,15 @@ def test_the_first_and_the_last_step_write_their_errors_where_steps_do(tmp_path,
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     open_run(where, run, "bbbb1111")
     assert [*read_states(store, "training-1")] == []
+
+
+def test_a_store_without_its_protocol_is_no_folder_of_a_pod_that_goes_away(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="store bucket/prefix: .* give gs://bucket/prefix or s3://"):
+        open_run("bucket/prefix", described(steps=["split"]), "aaaa")
+    with pytest.raises(SystemExit, match="store bucket/prefix: .* give gs://bucket/prefix or s3://"):
+        execute("split", "bucket/prefix", "", "corpus.source=passages.parquet")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkeypatch, receiver):

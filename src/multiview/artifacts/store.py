@@ -15,7 +15,7 @@ from multiview.artifacts.local_store import LocalStore
 from multiview.artifacts.servers import PROTOCOLS
 from multiview.errors import InputError
 
-__all__ = ["BucketStore", "Entry", "LocalStore", "Store", "open_store"]
+__all__ = ["BucketStore", "Entry", "LocalStore", "Store", "open_pod_store", "open_store"]
 
 MORE_THAN_A_NAME = ("::", "?", "%")
 """Parts of a path that fsspec reads as a chain of file systems, or MLflow as a query or an escaped character in its
@@ -47,6 +47,16 @@ def open_store(url: str) -> Store:
     raise InputError(
         f"store {url}: {protocol}:// cannot create files exclusively here; use a local folder, gs:// or s3://"
     )
+
+
+def open_pod_store(url: str) -> Store:
+    """Returns the store that the pods of a run share. Raises InputError as `open_store`, and for a relative path: it
+    would be a folder of this pod alone, which is deleted with it."""
+    if "://" not in url and not Path(url).is_absolute():
+        raise InputError(
+            f"store {url}: a folder of this pod, which is deleted with it; give gs://{url} or s3://{url}"
+        )
+    return open_store(url)
 
 
 def more_than_a_name(path: str) -> str | None:

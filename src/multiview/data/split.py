@@ -66,7 +66,7 @@ def split(context: StepContext) -> None:
             scripts.add(table.column("text").slice(0, SAMPLE).to_pylist())
             lengths.append(shards.counted_lengths(table))
             cache.add(table)
-            context.events.progress(len(scan.rows), len(scan.rows), "passages checked")
+            context.events.progress(len(scan.rows), 0, "passages checked")
         if line := scripts.problem(settings.corpus.language):
             context.events.warning(line)
         selection = select(settings, scan, report)

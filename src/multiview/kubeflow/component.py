@@ -12,7 +12,7 @@ from multiview import environment, names
 from multiview.artifacts import champions
 from multiview.artifacts.record import Artifact, Reference, load_record
 from multiview.artifacts.staging import stage
-from multiview.artifacts.store import open_store
+from multiview.artifacts.store import open_pod_store, open_store
 from multiview.config.overrides import leaves, parse_settings
 from multiview.errors import InputError, print_line, safe, without_secrets
 from multiview.kubeflow.sigterm import killed_by_sigterm
@@ -131,7 +131,7 @@ def _begin_alone(
     declared: Step, store: str, path: str, config: str, artifacts: Mapping[str, Given]
 ) -> RunReference:
     """Writes a run of one step into a store: the same step with the same settings and inputs is the same run."""
-    opened, given = open_store(store), json.loads(config)
+    opened, given = open_pod_store(store), json.loads(config)
     opened.check_writable()
     inputs = {
         name: [reference.digest for reference in (found if isinstance(found, list) else [found])]

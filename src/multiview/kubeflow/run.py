@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping
 
 from multiview import environment, names
-from multiview.artifacts.store import Store, open_store
+from multiview.artifacts.store import Store, open_pod_store, open_store
 from multiview.config.kubeflow import Notify, notified, reached_by_people
 from multiview.config.overrides import validate
 from multiview.errors import InputError
@@ -58,7 +58,7 @@ def open_run(
     Returns the JSON of the `runs.RunReference` that all other steps receive. Raises InputError for a store that cannot be
     written, for settings that the pipeline cannot run with, and for training on several nodes without Kubeflow Trainer.
     """
-    opened = open_store(store)
+    opened = open_pod_store(store)
     opened.check_writable()
     try:
         if template := template_here():  # some step of the run trains on several nodes

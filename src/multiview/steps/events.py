@@ -40,7 +40,7 @@ class Events:
         """Records a small JSON value that the artifact's record keeps."""
 
     def progress(self, done: int, total: int, unit: str) -> None:
-        """Records the progress of the step, such as 300 of 2,000 passages."""
+        """Records the progress of the step, such as 300 of 2,000 passages; a `total` of 0 stands for an unknown one."""
 
 
 class EventLog(Events):
@@ -99,7 +99,7 @@ class EventLog(Events):
 
     def _line(self, progress: Progress, seconds: float) -> str:
         words = [f"{self._phase} for {timedelta(seconds=round(seconds))}"]
-        if progress.total:
+        if progress.unit:
             words = [pace(progress, progress.done - self._first, seconds)]
         shown = [name for name in SHOWN if name in self._metrics]
         return ", ".join(words + [f"{name.replace('_', ' ')} {self._metrics[name]:.4g}" for name in shown])
@@ -151,7 +151,7 @@ def progress_path(attempt: str) -> str:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a step has come; unknown while `total` is 0."""
+    """How far a step has come; `total` is 0 while that is unknown."""
 
     done: int = 0
     total: int = 0
@@ -173,8 +173,11 @@ def pace(progress: Progress, done: int, seconds: float) -> str:
 
     >>> pace(Progress(300, 2000, "passages"), 250, 20.0)
     '300/2,000 passages, 12.5/s, 0:02:16 left'
+    >>> pace(Progress(300, 0, "passages"), 250, 20.0)
+    '300 passages'
     """
-    far = f"{progress.done:,}/{progress.total:,} {progress.unit}"
+    total = f"/{progress.total:,}" if progress.total else ""
+    far = f"{progress.done:,}{total} {progress.unit}"
     if not done or not seconds or progress.done >= progress.total:
         return far
     rate = done / seconds

@@ -47,10 +47,12 @@ class Camvr(Layout):
             raise InputError(
                 "model.pooling: last does not suit architecture camvr, whose views are snippets; use viewer, snippet or both"
             )
-        if 2 * settings.views + 1 > settings.passage_length:
+        each, around = (2, 1) if cls.viewers(settings) else (1, 2)
+        if each * settings.views + around > settings.passage_length:
+            beside = " with viewer tokens" if cls.viewers(settings) else ""
             raise InputError(
-                f"model.views: no room for {counted(settings.views, 'snippet')} with viewer tokens in model.passage_length "
-                f"{settings.passage_length}; use at most {counted((settings.passage_length - 1) // 2, 'view')}"
+                f"model.views: no room for {counted(settings.views, 'snippet')}{beside} in model.passage_length "
+                f"{settings.passage_length}; use at most {counted((settings.passage_length - around) // each, 'view')}"
             )
 
     @classmethod
