@@ -98,7 +98,10 @@ def test_the_end_of_a_long_text_is_cut_and_the_last_sep_kept(base: Path, name: s
         ({"architecture": "camvr", "pooling": "last"}, "use viewer, snippet or both"),
         ({"architecture": "meta", "pooling": "last"}, "model.pooling"),
         ({"architecture": "camvr", "views": 40, "passage_length": 64}, "at most 31 views"),
-        ({"architecture": "camvr", "pooling": "snippet", "views": 63, "passage_length": 64}, "at most 62 views"),
+        (
+            {"architecture": "camvr", "pooling": "snippet", "views": 63, "passage_length": 64},
+            "at most 62 views",
+        ),
         ({"architecture": "me-bert", "pooling": "both"}, "model.pooling"),
         ({"architecture": "me-bert", "views": 65, "passage_length": 64}, "at most 64 views"),
         ({"architecture": "mvr", "views": 60, "passage_length": 64}, "at most 56 views"),
