@@ -9,10 +9,10 @@ that is thrown away afterwards, or in `--store`, where the same command continue
 training of both at once measures the time of a step, and so the number of steps that the minutes allow, which the
 learning rate and the temperature need in advance. If they turn out slower, each training ends at its first validation
 in the minutes' last fifth, with the best model so far: then compare the systems by the steps that both have in
-`curve.md`. Nothing ends early with `--steps` or `--store`, where a shorter training would be taken for the whole one. More
-questions are held out than in the preset, as 100 would not tell
-two systems apart. `--out` gets `curve.jsonl`, a line per validation as soon as it is done; `curve.md`; and, at the
-end, each system's metrics and analyses (`figures.json`) and their comparison (`comparison.md`).
+`curve.md`. Nothing ends early with `--steps` or `--store`, where a shorter training would be taken for the whole one.
+More questions are held out than in the preset, as 100 would not tell two systems apart. `--out` gets `curve.jsonl`, a
+line per validation as soon as it is done; `curve.md`; and, at the end, each system's metrics and analyses
+(`figures.json`) and their comparison (`comparison.md`).
 
 On two cores, a step of 32 questions takes some ten seconds: name a store, `--steps 500 --set train.batch_size=32
 --set train.checkpoint_steps=20 --set train.precision=float32 --set encode.compute=float32`, and start it again
