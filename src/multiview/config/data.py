@@ -66,7 +66,7 @@ class Questions(Section):
     """Sources of the questions, and which questions are used."""
 
     origin: Annotated[Literal["labelled", "crop", "generator", "llm"], UNKEYED] = "labelled"
-    """Origin of the training questions: `source`, or snippets of the corpus (docs/questions.md), each of which gives a question: a run of its words, which needs no model (`crop`), or what `generation.model` (`generator`) or a language model (`llm`: `make_questions.llm`) asks about it. Shapes the DAG. *Ours.*"""
+    """Where the training questions come from: from `source` (`labelled`), or from snippets of the corpus (docs/questions.md). `crop` takes a few words of a snippet and needs no model; `generator` lets `generation.model` ask about it, `llm` a language model (`make_questions.llm`). Shapes the DAG. *Ours.*"""
     source: Annotated[Sources, UNKEYED] = ()
     """Files, folders, patterns or URLs of training questions (docs/data.md)."""
     dev_source: Annotated[Sources, UNKEYED] = ()

@@ -39,7 +39,7 @@ SEARCH = "search"
 
 
 def ranking(header: JsonObject) -> str:
-    """Returns how an index ranks passages by its header, such as `hybrid, reranked`; empty where views alone rank."""
+    """Returns how an index ranks passages, as its header says: `hybrid, reranked`, for example; empty if by views alone."""
     how = header.get(SEARCH, {})
     names = [how["mode"]] if how.get("mode", "dense") != "dense" else []
     return ", ".join(names + ["reranked"] * bool(how.get("rerank_depth")))

@@ -1,7 +1,7 @@
-"""A cross-encoder's judgement of pairs of question and passage, to filter negatives and for distillation.
+"""A cross-encoder scores pairs of a question and a passage, for two uses.
 
-Hits are judged so that unlabelled positives are not trained on as negatives (RocketQA 3.3), and a question's positives
-and negatives for `multiview.model.loss.distillation_loss`.
+Mining drops hits that it scores high, which may be unlabelled positives (RocketQA 3.3); and training distils its scores
+of each question's positives and negatives (`multiview.model.loss.distillation_loss`).
 """
 
 import shutil

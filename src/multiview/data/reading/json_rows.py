@@ -19,10 +19,10 @@ DEEPEST = 500
 BUFFER = 4096
 MARKS = 500
 LONGEST = 1 << 24
-"""A block for ijson has `BUFFER` bytes, and more until it holds `MARKS` brackets and commas or is `LONGEST` bytes long.
+"""ijson gets blocks of at least `BUFFER` bytes, which grow up to `MARKS` brackets and commas or `LONGEST` bytes.
 
-Blocks with many marks would take too much memory: ijson keeps a path for each level that they open, gigabytes for 64 KB
-of brackets. Many short blocks would take too much time: ijson starts a long string again with each.
+With more marks they would need too much memory: ijson keeps a path for every open level, gigabytes for 64 KB of
+brackets. With fewer bytes they would need too much time: ijson starts a long string again with every block.
 """
 LONE = re.compile(
     rb"(?<!\\)(?:\\\\)*"
