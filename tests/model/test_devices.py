@@ -11,6 +11,7 @@ import torch
 from multiview import environment
 from multiview.errors import InputError
 from multiview.model.devices import MOST_WORKERS, device, read_behind, within_gpu_memory, workers
+from tests.fixtures.full_gpu import full
 
 
 def test_a_full_gpu_has_a_hint_and_other_errors_stay_as_they_are() -> None:
@@ -18,7 +19,7 @@ def test_a_full_gpu_has_a_hint_and_other_errors_stay_as_they_are() -> None:
         pytest.raises(InputError, match=r"^the GPU's memory is full: set it lower$"),
         within_gpu_memory("set it lower"),
     ):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        full()
     with pytest.raises(RuntimeError, match="shapes"), within_gpu_memory("set it lower"):
         raise RuntimeError("shapes do not fit")
 
@@ -50,9 +51,7 @@ def test_workers_share_the_cores_of_a_machine_with_gpus(
     assert workers(torch.device("cuda")) == expected
     assert workers(torch.device("cpu")) == 0
     monkeypatch.setenv(environment.LOCAL_RANK, "0")
-    assert workers(torch.device("cuda")) == min(cores - 1, MOST_WORKERS), (
-        "they are a training process's share"
-    )
+    assert workers(torch.device("cuda")) == min(cores - 1, MOST_WORKERS), "a training process's share"
 
 
 @pytest.mark.parametrize("name", ["meta", "gpu", "xla", "vulkan", "privateuseone", "hpu:0"])
@@ -63,14 +62,6 @@ def test_a_device_that_cannot_compute_here_is_refused(name: str) -> None:
 
 
 def test_a_device_that_is_full_is_not_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB")
-
     monkeypatch.setattr(torch, "ones", full)
     with pytest.raises(InputError, match=r"^encode.device: the memory of cuda is full; .* or use cpu$"):
         device("cuda", "encode.device")
-
-
-def test_the_processor_is_a_device() -> None:
-    assert device("cpu", "encode.device").type == device("cpu:0", "encode.device").type == "cpu"
-    assert device("auto", "encode.device").type in ("cpu", "cuda")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -10,27 +11,23 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoTokenizer
 
 from multiview.config import Config
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import base_fingerprint, model_fingerprint
 from multiview.model.base_model.loading import embedding_matrix
 from multiview.model.batch import make_batch, make_groups
-from multiview.model.encoder import BiEncoder, initial_model
+from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import TokenSequence, View
-from multiview.steps.context import StepContext
 from tests.fixtures import training_material
 from tests.fixtures.bases import random_base
 from tests.fixtures.encoded import MODELS, encode, settings
-from tests.fixtures.events import RecordedEvents
 from tests.fixtures.payload import Payload
 from tests.fixtures.pickled_weights import pickled
 from tests.fixtures.tiny import tiny_bert
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(("name", "tied"), zip(MODELS, cycle([False, True]), strict=False))
 def test_saved_and_loaded_a_model_encodes_the_same(base: Path, tmp_path: Path, name: str, tied: bool) -> None:
     model = BiEncoder.create(settings(base, **MODELS[name], tied=tied))
     model.save(tmp_path / "m")
@@ -44,21 +41,6 @@ def test_saved_and_loaded_a_model_encodes_the_same(base: Path, tmp_path: Path, n
         assert file.read_bytes() == (tmp_path / "n" / file.relative_to(tmp_path / "m")).read_bytes()
     assert json.loads((tmp_path / "m" / "multiview.json").read_text())["scale"] == model.scale
     assert model.scale == (20 if model.settings.normalise else 1)
-
-
-def test_the_passage_part_loads_with_auto_model(base: Path, tmp_path: Path) -> None:
-    model = BiEncoder.create(settings(base))
-    model.save(tmp_path)
-    plain = AutoModel.from_pretrained(tmp_path / "passage").eval()
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "passage")
-    (sequence,) = model.layout.passage(training_material.passage(1))
-    ids = torch.tensor([sequence.input_ids])
-    with torch.inference_mode():
-        hidden = plain(input_ids=ids).last_hidden_state[0]
-        views = model.encode_passages(make_batch([sequence], 0, 4))[0]
-    assert tokenizer.convert_ids_to_tokens(sequence.input_ids)[0] == "[VIE1]"
-    for i, view in enumerate(sequence.views):
-        assert torch.equal(hidden[view.runs[0][0]], views[i])
 
 
 @pytest.mark.parametrize("init", ["random", "cls"])
@@ -117,21 +99,6 @@ def test_a_view_is_the_sum_of_its_runs_means() -> None:
     np.testing.assert_allclose(weights, expected, rtol=1e-6)
 
 
-def test_positions_reach_the_encoder(base: Path) -> None:
-    """MVR's viewers at 0: with natural positions the vectors would be others."""
-    model = BiEncoder.create(settings(base, architecture="mvr"))
-    (sequence,) = model.layout.passage(training_material.passage(1))
-    batch = make_batch([sequence], 0, 4)
-    with torch.inference_mode():
-        views = model.encode_passages(batch)[0]
-        hidden = model.encoders["passage"](
-            input_ids=batch["input_ids"], position_ids=torch.tensor([sequence.position_ids])
-        ).last_hidden_state[0]
-        natural = model.encoders["passage"](input_ids=batch["input_ids"]).last_hidden_state[0]
-    torch.testing.assert_close(views, hidden[:4])
-    assert (views - natural[:4]).abs().max() > 1e-3
-
-
 def test_normalised_vectors_score_as_twenty_cosines(base: Path) -> None:
     questions, views = encode(BiEncoder.create(settings(base, pooling="snippet", normalise=True)))
     lengths = views.norm(dim=-1)
@@ -166,26 +133,14 @@ def test_a_base_that_is_not_there_is_named(wrong: str, message: str) -> None:
         BiEncoder.create(settings(wrong))
 
 
-def test_pickled_weights_are_read_as_tensors_and_their_code_is_not_run(base: Path, tmp_path: Path) -> None:
-    memory = fsspec.filesystem("memory")
-    expected = encode(BiEncoder.create(settings(base)))
-    folder, hostile = (
-        pickled(base, tmp_path / "a"),
-        pickled(base, tmp_path / "b", w=Payload(tmp_path / "mark")),
-    )
+def test_pickled_weights_are_read_as_tensors(base: Path, tmp_path: Path) -> None:
+    memory, folder = fsspec.filesystem("memory"), pickled(base, tmp_path / "a")
+    expected, fingerprint = encode(BiEncoder.create(settings(base))), base_fingerprint(str(folder))
     memory.put(f"{folder}/", "/bases/pickled", recursive=True)
     for name in (str(folder), "memory://bases/pickled"):
         assert torch.equal(encode(BiEncoder.create(settings(name)))[1], expected[1])
-    with pytest.raises(InputError) as error:
-        BiEncoder.create(settings(hostile))
-    assert str(error.value) == (
-        f"model.base: cannot load {hostile}: its weights are a pickle of more than tensors, and nothing else is read from "
-        "one; save it anew with save_pretrained"
-    )
-    assert not (tmp_path / "mark").exists()
-    before = base_fingerprint(str(folder)), base_fingerprint(str(base))
-    (folder / "pytorch_model.bin").write_bytes((hostile / "pytorch_model.bin").read_bytes())
-    assert base_fingerprint(str(folder)) != before[0]
+    torch.save({}, folder / "pytorch_model.bin")
+    assert base_fingerprint(str(folder)) != fingerprint
 
 
 def test_quantised_weights_of_a_pickle_are_refused(base: Path, tmp_path: Path) -> None:
@@ -220,42 +175,9 @@ def test_the_fingerprint_is_the_content_not_the_place(base: Path, tmp_path: Path
     assert fingerprint(base) != fingerprint(tiny_bert(tmp_path / "other", seed=1))
 
 
-def test_a_hub_model_is_read_from_the_cache_at_the_commit_that_the_key_names(
-    base: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    commit = "0123456789abcdef0123456789abcdef01234567"
-    repository = tmp_path / "models--somebody--tiny"
-    shutil.copytree(base, repository / "snapshots" / commit)
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text(commit)
-    hub = settings("somebody/tiny")
-    assert model_fingerprint(Config.partial({"model": hub})) == {"hub": "somebody/tiny", "commit": commit}
-    hub_model, local_model = BiEncoder.create(hub), BiEncoder.create(settings(str(base)))
-    for from_hub, from_folder in zip(hub_model.parameters(), local_model.parameters(), strict=True):
-        assert torch.equal(from_hub, from_folder)
-
-
-def test_a_hub_model_that_cannot_be_had_is_an_input_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(
-        InputError, match="nobody/no-such-model is no folder here, and the hub cannot be reached"
-    ):
-        model_fingerprint(Config.partial({"model": settings("nobody/no-such-model")}))
-
-
 def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a model"):
         BiEncoder.load(tmp_path)
-
-
-def test_the_step_saves_the_model_and_its_size(base: Path, tmp_path: Path) -> None:
-    events = RecordedEvents()
-    initial_model(
-        StepContext(Config.partial({"model": settings(base)}), {}, {"model": tmp_path / "out"}, events)
-    )
-    assert BiEncoder.load(tmp_path / "out").dim == 64 == events.facts["dimension"]
 
 
 def test_a_trained_model_can_be_a_base_and_keeps_its_viewers(base: Path, tmp_path: Path) -> None:

@@ -45,50 +45,34 @@ def test_a_stage_cannot_change_what_is_one_for_all_stages():
         stage_settings(validate({"train": {"warm_up": {"rounds": 1}}}), "warm_up")
 
 
-def test_a_validation_is_of_the_rounds_and_of_passages_that_are_read_alone():
-    config = validate({"train": {"validate_steps": 5, "patience": 2, "warm_up": {"epochs": 3}}})
+def test_only_rounds_have_a_validation_and_a_teacher():
+    train = {"validate_steps": 5, "patience": 2, "distill_weight": 0.5, "warm_up": {"epochs": 3}}
+    config = validate({"train": train})
     warm_up = stage_settings(config, "warm_up").train
-    assert (warm_up.validate_steps, warm_up.patience, warm_up.epochs) == (None, None, 3)
-    assert stage_settings(config, "round_two").train.validate_steps == 5
-    plain = validate({"train": {"warm_up": {"epochs": 3}}})
-    assert stage_settings(plain, "warm_up").train.key_settings() == warm_up.key_settings()
-    with pytest.raises(
-        InputError, match=r"^train.warm_up: generated queries .*; set train.validate_steps for"
-    ):
-        stage_settings(validate({"train": {"warm_up": {"validate_steps": 5}}}), "warm_up")
+    assert (warm_up.validate_steps, warm_up.patience, warm_up.distill_weight, warm_up.epochs) == (
+        None,
+        None,
+        0,
+        3,
+    )
+    for stage in (None, "round_two"):
+        rounds = stage_settings(config, stage).train
+        assert (rounds.validate_steps, rounds.distill_weight) == (5, 0.5)
     with pytest.raises(InputError, match=r"^train.validate_steps: .*dual-cross"):
         resolve({"model": {"architecture": "dual-cross"}, "train": {"validate_steps": 5}})
     with pytest.raises(InputError, match=r"^train.patience counts validations"):
         resolve({"train": {"patience": 5}})
 
 
-def test_only_rounds_have_a_teacher():
-    config = validate({"train": {"distill_weight": 0.5, "warm_up": {"epochs": 3}}})
-    assert stage_settings(config, "warm_up").train.distill_weight == 0
-    assert stage_settings(config, None).train.distill_weight == 0.5
-    plain = stage_settings(validate({"train": {"warm_up": {"epochs": 3}}}), "warm_up").train
-    assert stage_settings(config, "warm_up").train.key_settings() == plain.key_settings()
-    with pytest.raises(InputError, match=r"^train.warm_up: .*; set train.distill_weight for the rounds"):
-        stage_settings(validate({"train": {"warm_up": {"distill_weight": 1}}}), "warm_up")
+OF_ROUNDS = {"negatives": 7, "positive_passage": "drawn", "validation_questions": 9, "validation_passages": 9}
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(
-            ("negatives", 7),
-            ("positive_passage", "drawn"),
-            ("validation_questions", 9),
-            ("validation_passages", 9),
-        ),
-        *(("validate_steps", 5), ("distill_weight", 0.5)),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), {**OF_ROUNDS, "validate_steps": 5, "distill_weight": 0.5}.items())
 def test_a_warm_up_is_the_same_whatever_the_rounds_set_that_it_does_not_read(name, value):
     train = {"warm_up": {"epochs": 3}}
     plain = stage_settings(validate({"train": train}), "warm_up")
     changed = stage_settings(validate({"train": {**train, name: value}}), "warm_up")
-    assert plain.train == changed.train
+    assert plain.train == changed.train and plain.train.key_settings() == changed.train.key_settings()
     with pytest.raises(
         InputError, match=rf"^train.warm_up: generated queries .*; set train.{name} for the rounds$"
     ):
@@ -111,12 +95,8 @@ def test_architectures_bring_their_own_rows_of_loss_settings():
     mvr, camvr, dpr = (resolve({"model": {"architecture": name}}).train for name in ("mvr", "camvr", "dpr"))
     assert (mvr.positive, mvr.local_weight, mvr.temperature.schedule) == ("max", 0.01, "annealed")
     assert (camvr.positive, camvr.local_weight, camvr.temperature.schedule) == ("answer", 0.0, "annealed")
-    assert (dpr.positive, dpr.local_weight, dpr.temperature.schedule, dpr.temperature.value) == (
-        "max",
-        0.0,
-        "fixed",
-        1.0,
-    )
+    assert (dpr.positive, dpr.local_weight, dpr.temperature.schedule) == ("max", 0.0, "fixed")
+    assert dpr.temperature.value == 1.0
     changed = resolve({"model": {"architecture": "mvr"}, "train": {"local_weight": 0.5}})
     assert changed.train.local_weight == 0.5, "what the user says wins"
 
@@ -124,24 +104,15 @@ def test_architectures_bring_their_own_rows_of_loss_settings():
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ("encode.computer=1", "there is no setting encode.computer; did you mean compute?"),
         ("encod.compute=float32", "there is no setting encod; did you mean encode?"),
-        ("model.views=0", "model.views: input should be greater than or equal to 1, not 0"),
-        ("model.architecture=camvrr", "camvr"),
-        (
-            "encode.compute=float33",
-            "encode.compute: input should be 'float32', 'autocast', 'bfloat16' or 'float16', not 'float33'",
-        ),
-        ("train.rounds=-1", "train.rounds: input should be greater than or equal to 0, not -1"),
-        ("views", "expected SECTION.NAME=VALUE"),
+        ("encode.compute=x", "input should be 'float32', 'autocast', 'bfloat16' or 'float16', not 'x'"),
         ("a.b=[", "is not YAML"),
     ],
 )
-def test_a_wrong_setting_is_one_line_with_the_nearest_name(setting, says):
+def test_a_wrong_setting_is_one_line(setting, says):
     with pytest.raises(InputError) as error:
         resolve(gather(None, [setting]))
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)
+    assert says in str(error.value) and "\n" not in str(error.value)
 
 
 def test_in_sequence_negatives_need_a_known_answer():

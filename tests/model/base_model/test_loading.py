@@ -1,62 +1,18 @@
-"""Bases of the kinds that people name, each small and random, through the models that are made from them."""
+"""Where a base's positions begin, and bases that are loaded at the same time."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
-from multiview.config import Encode, Model
-from multiview.encoding.encode import Encoder
 from multiview.model.base_model.loading import first_position, load_encoder
-from multiview.model.batch import make_batch
-from multiview.model.encoder import BiEncoder
-from tests.fixtures import training_material
 
 SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
-KINDS = {
-    "bert": SMALL,
-    "roberta": SMALL,
-    "mpnet": SMALL,
-    "deberta-v2": {**SMALL, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
-    "distilbert": {"n_layers": 2, "dim": 32, "n_heads": 2, "hidden_dim": 64},
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_base_of_each_kind_makes_a_model_that_encodes_as_it_is(
-    base: Path, tmp_path: Path, kind: str
-) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(base)
-    torch.manual_seed(0)
-    config = AutoConfig.for_model(
-        kind, vocab_size=len(tokenizer), max_position_embeddings=130, pad_token_id=0, **KINDS[kind]
-    )
-    AutoModel.from_config(config).save_pretrained(tmp_path / "base")
-    tokenizer.save_pretrained(tmp_path / "base")
-    settings = Model(base=str(tmp_path / "base"), architecture="camvr", views=4, passage_length=96)
-    BiEncoder.create(settings).save(tmp_path / "model")
-
-    model, encoder = BiEncoder.load(tmp_path / "model"), Encoder(tmp_path / "model", Encode(batch_tokens=512))
-    sequences = [
-        s for i in range(5) for s in model.layout.passage(training_material.passage(i, sentences=1 + i))
-    ]
-    encoded = encoder.passages((sequence, number) for number, sequence in enumerate(sequences))
-    found = {number: vectors for _, number, vectors in encoded}
-    assert len(found) == len(sequences)
-    for number, sequence in enumerate(sequences):
-        with torch.inference_mode():
-            (expected,) = model.encode_passages(make_batch([sequence], 0, model.layout.max_views))
-        np.testing.assert_allclose(found[number], expected[: len(sequence.views)], rtol=1e-3, atol=1e-4)
-    eager = model.with_eager_attention()
-    assert eager.passage_attention(make_batch(sequences[:1], 0, model.layout.max_views)).isfinite().all()
-
-
 SHIFTED = [
     "camembert", "data2vec-text", "esm", "ibert", "lilt", "longformer", "luke", "markuplm", "mpnet", "roberta",
     "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod",

@@ -51,6 +51,12 @@ def vectors(encoder: Encoder) -> tuple[np.ndarray, np.ndarray]:
     return questions, np.stack([found[i] for i in range(len(PASSAGES))])
 
 
+def assert_same(ours: Encoder, made: Any, atol: float = 1e-5, texts: int | None = None) -> None:
+    """That our vectors are the makers', of the first `texts` where that is given."""
+    for given, expected in zip(vectors(ours), of_makers(made), strict=True):
+        np.testing.assert_allclose(given[:texts], expected[:texts], atol=atol)
+
+
 def of_makers(made: Any) -> tuple[np.ndarray, np.ndarray]:
     options = {"normalize_embeddings": made.similarity_fn_name == "cosine"}
     longest = made.max_seq_length
@@ -61,32 +67,29 @@ def of_makers(made: Any) -> tuple[np.ndarray, np.ndarray]:
     return questions, made.encode_document(documents, **options)
 
 
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("chain", CHAINS)
-@pytest.mark.parametrize("pooling", ["mean", "cls", "lasttoken"])
-@pytest.mark.parametrize("similarity", ["dot", "cosine"])
+VARIANTS = [
+    (pooling, chain, ("dot", "cosine")[(p + c) % 2], bool((p + c // 2) % 2))
+    for p, pooling in enumerate(("mean", "cls", "lasttoken"))
+    for c, chain in enumerate(CHAINS)
+]
+"""Every chain behind every pooling, each with both similarities and with one encoder and two."""
+
+
+@pytest.mark.parametrize(("pooling", "chain", "similarity", "tied"), VARIANTS)
 def test_vectors_are_those_of_sentence_transformers(bare, tmp_path, pooling, chain, similarity, tied):
-    if tied and (pooling, similarity) != ("mean", "dot"):
-        pytest.skip("tried with one of them")
     made = save_base(tmp_path / "base", bare, pooling, chain, similarity_fn_name=similarity)
-    ours = encoder(tmp_path / "base", tmp_path / "model", tied=tied)
-    for given, expected in zip(vectors(ours), of_makers(made), strict=True):
-        np.testing.assert_allclose(given, expected, atol=1e-5)
+    assert_same(encoder(tmp_path / "base", tmp_path / "model", tied=tied), made)
 
 
 def test_a_bare_folder_is_used_by_the_mean_as_sentence_transformers_does(bare, tmp_path):
-    made = SentenceTransformer(str(bare), device="cpu")
-    for given, expected in zip(vectors(encoder(bare, tmp_path / "model")), of_makers(made), strict=True):
-        np.testing.assert_allclose(given, expected, atol=1e-5)
+    assert_same(encoder(bare, tmp_path / "model"), SentenceTransformer(str(bare), device="cpu"))
 
 
 def test_a_bare_causal_model_is_used_by_its_last_token(tmp_path):
     base = random_base(tmp_path / "base", "qwen3")
     config, of_tokens = (json.loads((base / f"{name}config.json").read_text()) for name in ("", "tokenizer_"))
     write(base / "config.json", config | {"architectures": ["Qwen3ForCausalLM"]})
-    made = SentenceTransformer(str(base), device="cpu")
-    for given, expected in zip(vectors(encoder(base, tmp_path / "model")), of_makers(made), strict=True):
-        np.testing.assert_allclose(given, expected, atol=1e-5)
+    assert_same(encoder(base, tmp_path / "model"), SentenceTransformer(str(base), device="cpu"))
     write(base / "tokenizer_config.json", of_tokens | {"chat_template": "{{ messages }}"})
     with pytest.raises(InputError, match="reads texts through a chat template"):
         encoder(base, tmp_path / "other")
@@ -100,8 +103,7 @@ def test_a_bare_causal_model_is_used_by_its_last_token(tmp_path):
 def test_a_base_that_calls_its_pooler_is_read(tmp_path, kind, options):
     base = random_base(tmp_path / "base", kind, **options)
     made = SentenceTransformer(str(base), device="cpu")
-    for given, expected in zip(vectors(encoder(base, tmp_path / "model")), of_makers(made), strict=True):
-        np.testing.assert_allclose(given[:3], expected[:3], atol=1e-5)  # the last has no tokens
+    assert_same(encoder(base, tmp_path / "model"), made, texts=3)  # the last has no tokens
 
 
 @pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
@@ -116,98 +118,74 @@ def test_what_an_old_folder_says_of_its_tokens_is_read(bare, tmp_path, kind):
     modes = ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "lasttoken")
     legacy = {f"pooling_mode_{mode}": mode == "cls_token" for mode in modes}
     write(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": 64, **legacy})
-    kinds = ("Transformer", "Pooling", "Normalize")
     old = [
-        {"type": f"sentence_transformers.models.{kind}", "path": f"{i}_{kind}"}
-        for i, kind in enumerate(kinds)
+        {
+            "idx": i,
+            "name": str(i),
+            "type": f"sentence_transformers.models.{kind}",
+            "path": (i and f"{i}_{kind}") or "",
+        }
+        for i, kind in enumerate(("Transformer", "Pooling", "Normalize"))
     ]
-    old[0]["path"] = ""
-    write(folder / "modules.json", [{"idx": i, "name": str(i), **each} for i, each in enumerate(old)])
+    write(folder / "modules.json", old)
     ours = encoder(folder, tmp_path / "model")
     made = SentenceTransformer(str(folder), device="cpu")
     assert len(ours.layout.question(TEXTS[2]).input_ids) == made.max_seq_length == 20
-    for given, expected in zip(vectors(ours), of_makers(made), strict=True):
-        np.testing.assert_allclose(given, expected, atol=1e-5)
+    assert_same(ours, made)
+
+
+MODULES, POOLING, DENSE = "modules.json", "1_Pooling/config.json", "2_Dense/config.json"
+WEIGHTS, TOKENIZER = "2_Dense/model.safetensors", "tokenizer_config.json"
+MAKERS, TRANSFORMER = "config_sentence_transformers.json", "sentence_bert_config.json"
+OF_LAYERS = {"modality_config": {"text": {"method": "forward", "method_output_name": ["hidden_states", 1]}}}
 
 
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("modules.json", "[{", ".*base: modules.json is not JSON"),
+        (MODULES, "[{", ".*base: modules.json is not JSON"),
+        (MODULES, "[" * 100_000, "modules.json is not JSON"),
         (
-            "modules.json",
+            MODULES,
             [{"type": "sentence_transformers.models.Pooling", "path": "../x"}],
             "does not list modules",
         ),
-        (
-            "modules.json",
-            [{"type": "custom_st.Transformer", "path": ""}],
-            "its modules are custom_st.Transformer;",
-        ),
-        (
-            "modules.json",
-            [{"type": "sentence_transformers.models.Transformer"}],
-            "its modules are Transformer;",
-        ),
-        (
-            "1_Pooling/config.json",
-            {"pooling_mode": "weightedmean"},
-            "pooling weightedmean is none of cls, mean",
-        ),
-        ("1_Pooling/config.json", {"pooling_mode": ["cls", "mean"]}, "pooling .*is none of"),
-        ("1_Pooling/config.json", {"pooling_mode": [["cls"]]}, "pooling .*is none of"),
-        ("1_Pooling/config.json", "[" * 100_000, "1_Pooling/config.json is not JSON"),
+        (MODULES, [{"type": "custom_st.Transformer", "path": ""}], "its modules are custom_st.Transformer;"),
+        (MODULES, [{"type": "sentence_transformers.models.Transformer"}], "its modules are Transformer;"),
+        (POOLING, {"pooling_mode": "weightedmean"}, "pooling weightedmean is none of cls, mean"),
+        (POOLING, {"pooling_mode": ["cls", "mean"]}, "pooling .*is none of"),
+        (POOLING, {"pooling_mode": [["cls"]]}, "pooling .*is none of"),
+        (POOLING, "[" * 100_000, "1_Pooling/config.json is not JSON"),
+        (POOLING, None, "Pooling has no config.json"),
         ("config.json", "[" * 100_000, "config.json is not an object of JSON"),
-        ("modules.json", "[" * 100_000, "modules.json is not JSON"),
-        ("1_Pooling/config.json", None, "Pooling has no config.json"),
-        ("2_Dense/config.json", {"activation_function": "os.system"}, "2_Dense: .* os.system"),
-        ("2_Dense/config.json", {"out_features": 3}, "dense layers are not those of its config.json"),
-        (
-            "2_Dense/config.json",
-            {"out_features": 24, "use_residual": True},
-            "2_Dense: .* residual is not known",
-        ),
-        ("2_Dense/model.safetensors", None, "cannot read 2_Dense/model.safetensors"),
-        ("2_Dense/model.safetensors", "x", "cannot read 2_Dense/model.safetensors"),
-        ("config_sentence_transformers.json", {"model_type": "CrossEncoder"}, "it is a CrossEncoder"),
-        ("config_sentence_transformers.json", {"similarity_fn_name": "euclidean"}, "similarity euclidean"),
-        ("config_sentence_transformers.json", {"prompts": ["query: "]}, "prompts does not map"),
-        (
-            "sentence_bert_config.json",
-            {"query_expansion": {"length": 32}},
-            "query_expansion is not supported",
-        ),
-        ("sentence_bert_config.json", {"query_length": 8}, "query_length is not supported"),
-        (
-            "sentence_bert_config.json",
-            {"max_seq_length": 256.0},
-            "its max_seq_length is 256.0; write a whole number",
-        ),
-        (
-            "sentence_bert_config.json",
-            {"max_seq_length": 0},
-            "question_length: .*than or equal to 8",
-        ),
-        ("sentence_bert_config.json", {"config_kwargs": {"num_hidden_layers": 1}}, "config_kwargs is not"),
-        (
-            "sentence_bert_config.json",
-            {"modality_config": {"text": {"method": "forward", "method_output_name": ["hidden_states", 1]}}},
-            "modality_config is not supported",
-        ),
-        ("config_sentence_transformers.json", {"truncate_dim": 16}, "truncate_dim is not supported"),
-        ("2_Dense/config.json", {"out_features": True}, "describes no dense layer"),
-        ("tokenizer_config.json", {"truncation_side": "left"}, "its tokenizer cuts texts at the left"),
-        ("tokenizer_config.json", {"model_max_length": 9}, "passage_length: .*than or equal to 16"),
-        ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task is not supported"),
+        (DENSE, {"activation_function": "os.system"}, "2_Dense: .* os.system"),
+        (DENSE, {"out_features": 3}, "dense layers are not those of its config.json"),
+        (DENSE, {"out_features": 24, "use_residual": True}, "2_Dense: .* residual is not known"),
+        (DENSE, {"out_features": True}, "describes no dense layer"),
+        (WEIGHTS, None, "cannot read 2_Dense/model.safetensors"),
+        (WEIGHTS, "x", "cannot read 2_Dense/model.safetensors"),
+        (MAKERS, {"model_type": "CrossEncoder"}, "it is a CrossEncoder"),
+        (MAKERS, {"similarity_fn_name": "euclidean"}, "similarity euclidean"),
+        (MAKERS, {"prompts": ["query: "]}, "prompts does not map"),
+        (MAKERS, {"truncate_dim": 16}, "truncate_dim is not supported"),
+        (TRANSFORMER, {"query_expansion": {"length": 32}}, "query_expansion is not supported"),
+        (TRANSFORMER, {"query_length": 8}, "query_length is not supported"),
+        (TRANSFORMER, {"max_seq_length": 256.0}, "its max_seq_length is 256.0; write a whole number"),
+        (TRANSFORMER, {"max_seq_length": 0}, "question_length: .*than or equal to 8"),
+        (TRANSFORMER, {"config_kwargs": {"num_hidden_layers": 1}}, "config_kwargs is not"),
+        (TRANSFORMER, OF_LAYERS, "modality_config is not supported"),
+        (TRANSFORMER, {"transformer_task": "fill-mask"}, "transformer_task is not supported"),
+        (TOKENIZER, {"truncation_side": "left"}, "its tokenizer cuts texts at the left"),
+        (TOKENIZER, {"model_max_length": 9}, "passage_length: .*than or equal to 16"),
     ],
 )
 def test_a_folder_of_another_form_is_refused_with_its_name(bare, tmp_path, file, content, message):
     save_base(tmp_path / "base", bare, "mean", "dense")
+    path = tmp_path / "base" / file
     if content is None:
-        (tmp_path / "base" / file).unlink()
+        path.unlink()
     else:
-        whole = json.loads((tmp_path / "base" / file).read_text()) if file == "tokenizer_config.json" else {}
-        write(tmp_path / "base" / file, whole | content if whole else content)
+        write(path, json.loads(path.read_text()) | content if file == TOKENIZER else content)
     with pytest.raises(InputError, match=f"^model.base: .*{message}"):
         BiEncoder.create(Model(base=str(tmp_path / "base"), architecture="sentence-transformer"))
 
@@ -296,11 +274,17 @@ def test_its_questions_in_onnx_are_the_same(bare, tmp_path):
 PROMPTS = {"query": "who: ", "document": "the old city: ", "passage": "not this one"}
 
 
-@pytest.mark.parametrize("include_prompt", [True, False])
 @pytest.mark.parametrize(
-    ("kind", "pooling"),
-    [(kind, "mean") for kind in ("bert", "roberta", "xlm-roberta")]
-    + [("roberta", "cls"), ("roberta", "lasttoken")],
+    ("kind", "pooling", "include_prompt"),
+    [
+        *(
+            ("bert", "mean", True),
+            ("bert", "mean", False),
+            ("roberta", "mean", False),
+            ("xlm-roberta", "mean", True),
+        ),
+        *(("xlm-roberta", "mean", False), ("roberta", "cls", False), ("roberta", "lasttoken", False)),
+    ],
 )
 def test_texts_begin_with_the_makers_prompts(tmp_path, kind, pooling, include_prompt):
     bare = random_base(tmp_path / "bare", kind)
@@ -310,10 +294,9 @@ def test_texts_begin_with_the_makers_prompts(tmp_path, kind, pooling, include_pr
     options = {"include_prompt": include_prompt, "prompts": PROMPTS, "similarity_fn_name": "dot"}
     made = save_base(tmp_path / "base", bare, pooling, width=32, **options)
     ours = encoder(tmp_path / "base", tmp_path / "model")
-    for given, expected in zip(vectors(ours), of_makers(made), strict=True):
-        np.testing.assert_allclose(given, expected, atol=1e-5)
+    assert_same(ours, made)
     plain = encoder(tmp_path / "base", tmp_path / "plain", question_prompt="", passage_prompt="")
     made.prompts.update(dict.fromkeys(made.prompts, ""))
-    for given, expected, other in zip(vectors(plain), of_makers(made), vectors(ours), strict=True):
-        np.testing.assert_allclose(given, expected, atol=1e-5)
+    assert_same(plain, made)
+    for given, other in zip(vectors(plain), vectors(ours), strict=True):
         assert abs(given - other).max(axis=1).min() > 1e-3

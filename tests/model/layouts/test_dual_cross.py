@@ -10,7 +10,6 @@ import torch
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Encode, Train
 from multiview.data.passages import Passage
-from multiview.data.queries import gather_queries
 from multiview.encoding.embeddings import Embeddings
 from multiview.encoding.encode import Encoder, encode
 from multiview.errors import InputError
@@ -25,7 +24,7 @@ from multiview.training.trainer import BiEncoderTrainer
 from tests.fixtures import laid_out, training_material
 from tests.fixtures.artifacts import write_index
 from tests.fixtures.events import RecordedEvents
-from tests.fixtures.written_queries import write_queries
+from tests.fixtures.written_queries import gathered_queries
 
 PASSAGES = [training_material.passage(i, sentences=1 + i % 4) for i in range(20)]
 QUERIES = {
@@ -41,33 +40,23 @@ def model(base: Path, tmp_path_factory: pytest.TempPathFactory) -> LocalArtifact
 
 
 def queries(folder: Path, passages: list[Passage] = PASSAGES) -> LocalArtifact:
-    """Returns the passages' queries as an output of the step `gather-queries`."""
-    for name in ("made", "gathered"):
-        (folder / name).mkdir(parents=True)
-    write_queries([(p.id, QUERIES[p.id]) for p in passages], folder / "made" / "queries.parquet")
-    made = {"parts": [LocalArtifact(folder / "made", "made")]}
-    gather_queries(StepContext(Config.partial({}), made, {"queries": folder / "gathered"}, RecordedEvents()))
-    return LocalArtifact(folder / "gathered", "queries")
+    return gathered_queries([(p.id, QUERIES[p.id]) for p in passages], folder)
+
+
+def encoded(model: LocalArtifact, folder: Path, passages: list[Passage], asked: LocalArtifact) -> Path:
+    """A folder with the embeddings of passages that are read with the queries `asked`."""
+    shard = training_material.write_shard(folder / "shard", passages)
+    inputs, outputs = {"model": model, "passages": shard, "queries": asked}, {"embeddings": folder / "out"}
+    (folder / "out").mkdir()
+    settings = Config.partial({"encode": Encode(batch_tokens=512, device="cpu")})
+    encode(StepContext(settings, inputs, outputs, RecordedEvents()))
+    return folder / "out"
 
 
 @pytest.fixture(scope="module")
 def index(model: LocalArtifact, tmp_path_factory: pytest.TempPathFactory) -> ViewIndex:
     folder = tmp_path_factory.mktemp("index")
-    (folder / "embeddings").mkdir()
-    inputs = {
-        "model": model,
-        "passages": training_material.write_shard(folder / "shard", PASSAGES),
-        "queries": queries(folder / "queries"),
-    }
-    encode(
-        StepContext(
-            Config.partial({"encode": Encode(batch_tokens=512, device="cpu")}),
-            inputs,
-            {"embeddings": folder / "embeddings"},
-            RecordedEvents(),
-        )
-    )
-    write_index(folder / "index", folder / "embeddings")
+    write_index(folder / "index", encoded(model, folder, PASSAGES, queries(folder / "queries")))
     return ViewIndex.load(folder / "index")
 
 
@@ -88,34 +77,10 @@ def test_a_passage_has_a_view_a_distinct_query_or_one_of_its_own_text(
             np.testing.assert_allclose(found, expected, atol=2e-3)
 
 
-def test_a_passage_scores_the_best_of_its_queries(index: ViewIndex) -> None:
-    rows = np.random.default_rng(0).normal(size=(5, index.views.shape[1])).astype(np.float32)
-    top = index.search(rows, len(PASSAGES))
-    for question, row in enumerate(rows.astype(np.float64)):
-        best = {
-            number: max(float(score) for score in index.view_scores(row, number))
-            for number in range(len(PASSAGES))
-        }
-        for number, score in zip(top.passages[question], top.scores[question], strict=True):
-            assert score == pytest.approx(best[int(number)], abs=1e-4)
-
-
 def test_queries_of_another_corpus_are_refused(model: LocalArtifact, tmp_path: Path) -> None:
-    inputs = {
-        "model": model,
-        "passages": training_material.write_shard(tmp_path / "shard", PASSAGES),
-        "queries": queries(tmp_path / "queries", PASSAGES[::-1]),
-    }
-    (tmp_path / "out").mkdir()
+    asked = queries(tmp_path / "queries", PASSAGES[::-1])
     with pytest.raises(InputError, match="'p019' where passage 'p000' comes"):
-        encode(
-            StepContext(
-                Config.partial({"encode": Encode(device="cpu")}),
-                inputs,
-                {"embeddings": tmp_path / "out"},
-                RecordedEvents(),
-            )
-        )
+        encoded(model, tmp_path, PASSAGES, asked)
 
 
 def test_in_training_every_passage_of_a_question_is_read_with_that_question(model: LocalArtifact) -> None:
@@ -147,64 +112,44 @@ def test_in_training_every_passage_of_a_question_is_read_with_that_question(mode
         assert sequences(with_question) == expected
 
 
-@pytest.mark.parametrize("architecture", ["dual-cross", "dpr"])
-def test_the_warm_up_trains(base: Path, tmp_path: Path, architecture: str) -> None:
+@pytest.mark.parametrize(
+    ("architecture", "passage"), [("dual-cross", "with_query"), ("dual-cross", "plain"), ("dpr", "plain")]
+)
+def test_the_warm_up_trains_on_passages_alone_or_with_their_queries(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, architecture: str, passage: str
+) -> None:
+    """Both variants: the batches that the trainer gets in an epoch, and a model that moved."""
+    seen, plain = set(), BiEncoderTrainer.compute_loss
+
+    def looked_at(self, model, inputs, *others, **more):
+        for batch in inputs["passages"]["batches"]:
+            rows = zip(batch["input_ids"], batch["attention_mask"].sum(dim=1), strict=True)
+            seen.update(tuple(row[:length].tolist()) for row, length in rows)
+        return plain(self, model, inputs, *others, **more)
+
+    monkeypatch.setattr(BiEncoderTrainer, "compute_loss", looked_at)
     start = training_material.saved_model(tmp_path / "start", base, architecture=architecture, tied=True)
     inputs = {
         "start": start,
         "passages": training_material.write_shard(tmp_path / "shard", PASSAGES),
         "queries": queries(tmp_path / "queries"),
     }
-    chosen = Train(batch_size=8, max_steps=3, warmup_steps=None, learning_rate=1e-3, negatives=7)
-    events = RecordedEvents()
-    warm_up(StepContext(Config.partial({"train": chosen}), inputs, {"model": tmp_path / "model"}, events))
-    without = sum(not asked for asked in QUERIES.values())
+    chosen = {"batch_size": 8, "max_steps": 2, "warmup_steps": None, "learning_rate": 1e-3, "negatives": 7}
+    train, events = Train.model_validate({**chosen, "warmup_passage": passage}), RecordedEvents()
+    warm_up(StepContext(Config.partial({"train": train}), inputs, {"model": tmp_path / "model"}, events))
+    first = {p: QUERIES[p.id][0] for p in PASSAGES if QUERIES[p.id]}
+    without = len(PASSAGES) - len(first)
     assert events.facts["passages_without_queries"] == without == 4
-    assert events.facts["questions"] == len(PASSAGES) - without
-    before, after = BiEncoder.load(start.path), BiEncoder.load(tmp_path / "model")
-    pairs = zip(before.parameters(), after.parameters(), strict=True)
-    assert any(not torch.equal(old, new) for old, new in pairs)
-
-
-@pytest.mark.parametrize(("passage", "read"), [("with_query", True), ("plain", False)])
-def test_the_warm_up_reads_passages_with_their_queries_or_alone(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passage: str, read: bool
-) -> None:
-    """Both variants: the batches that the trainer gets."""
-    seen: list[list[int]] = []
-    plain = BiEncoderTrainer.compute_loss
-
-    def looked_at(self, model, inputs, *others, **more):
-        for batch in inputs["passages"]["batches"]:
-            lengths = batch["attention_mask"].sum(dim=1)
-            seen.extend(
-                row[:length].tolist() for row, length in zip(batch["input_ids"], lengths, strict=True)
-            )
-        return plain(self, model, inputs, *others, **more)
-
-    monkeypatch.setattr(BiEncoderTrainer, "compute_loss", looked_at)
-    start = training_material.saved_model(tmp_path / "start", base, architecture="dual-cross", tied=True)
-    inputs = {
-        "start": start,
-        "passages": training_material.write_shard(tmp_path / "shard", PASSAGES),
-        "queries": queries(tmp_path / "queries"),
-    }
-    chosen = Train.model_validate(
-        {"batch_size": 8, "max_steps": 1, "warmup_steps": None, "warmup_passage": passage}
-    )
-    events = RecordedEvents()
-    warm_up(StepContext(Config.partial({"train": chosen}), inputs, {"model": tmp_path / "model"}, events))
+    assert events.facts["questions"] == len(first)
+    read = passage == "with_query"
     warned = [text for text in events.warnings if text.startswith("train.warmup_passage=with_query")]
     assert bool(warned) == read and Train().warmup_passage == "plain"
-    layout = BiEncoder.load(start.path).layout
-    first = {id_: asked[0] for id_, asked in QUERIES.items() if asked}
-    expected = {
-        tuple(layout.passage(p, [first[p.id]] if read else [])[0].input_ids)
-        for p in PASSAGES
-        if p.id in first
+    before, after = BiEncoder.load(start.path), BiEncoder.load(tmp_path / "model")
+    assert seen == {
+        tuple(before.layout.passage(p, [asked] if read else [])[0].input_ids) for p, asked in first.items()
     }
-    rows = {tuple(row) for row in seen}
-    assert rows and all(any(row[: len(ids)] == ids for ids in expected) for row in rows)
+    pairs = zip(before.parameters(), after.parameters(), strict=True)
+    assert any(not torch.equal(old, new) for old, new in pairs)
 
 
 def test_questions_may_be_longer_in_evaluation_than_in_training(model: LocalArtifact) -> None:
@@ -219,15 +164,7 @@ def test_questions_may_be_longer_in_evaluation_than_in_training(model: LocalArti
 
 def test_a_shard_without_passages_has_the_columns_of_the_others(model: LocalArtifact, tmp_path: Path):
     """As where nothing of a corpus changed; the width is known without loading the model."""
-    (tmp_path / "embeddings").mkdir()
-    inputs = {
-        "model": model,
-        "passages": training_material.write_shard(tmp_path / "shard", []),
-        "queries": LocalArtifact(tmp_path / "unread", "queries"),
-    }
-    settings = Config.partial({"encode": Encode(device="cpu")})
-    encode(StepContext(settings, inputs, {"embeddings": tmp_path / "embeddings"}, RecordedEvents()))
-    embeddings = Embeddings(tmp_path / "embeddings")
+    embeddings = Embeddings(encoded(model, tmp_path, [], LocalArtifact(tmp_path / "unread", "queries")))
     assert (embeddings.rows, embeddings.passages) == (0, 0)
     assert embeddings.dim == BiEncoder.load(model.path).dim
     assert "queries" in embeddings.table.column_names
@@ -245,10 +182,8 @@ def test_dual_cross_reads_the_passage_with_each_distinct_query(base: Path) -> No
     ]
     assert all(sequence.views == (laid_out.view((0, 1), span=WHOLE),) for sequence in sequences)
     (plain,) = made.passage(laid_out.PASSAGE)
-    assert (
-        laid_out.tokens(made, plain.input_ids).startswith("[CLS] old e")
-        and laid_out.tokens(made, plain.input_ids).count("[SEP]") == 1
-    )
+    text = laid_out.tokens(made, plain.input_ids)
+    assert text.startswith("[CLS] old e") and text.count("[SEP]") == 1
     assert made.passage(laid_out.PASSAGE, ["The king’s?"]) == made.passage(laid_out.PASSAGE, ["The king's?"])
     cut = laid_out.make(base, "dual-cross", passage_length=16)
     (sequence,) = cut.passage(laid_out.PASSAGE, ["king " * 5])

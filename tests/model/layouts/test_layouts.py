@@ -12,8 +12,38 @@ from multiview.config import Model, Train
 from multiview.data.passages import Passage
 from multiview.errors import InputError
 from multiview.model.layouts import LAYOUTS, Part, architecture, check, layout
-from tests.fixtures.laid_out import PASSAGE, make, tokens
+from tests.fixtures.laid_out import PASSAGE, make, tokens, view
 from tests.fixtures.tokenizers import tokenizer
+
+
+def test_dpr_has_one_view_of_the_whole_passage(base: Path) -> None:
+    made = make(base, "dpr")
+    (sequence,) = made.passage(PASSAGE)
+    text = "[CLS] old e ##u ##r ##o ##p ##e [SEP] the king won . it was in paris . queen . [SEP]"
+    assert tokens(made, sequence.input_ids) == text and sequence.position_ids is None
+    assert sequence.views == (view((0, 1), span=(0, 37)),)
+    assert tokens(made, made.question("Who won?").input_ids) == "[CLS] who won ? [SEP]"
+
+
+def test_me_bert_has_the_first_k_tokens(base: Path) -> None:
+    (sequence,) = make(base, "me-bert", views=3).passage(PASSAGE)
+    (dpr,) = make(base, "dpr").passage(PASSAGE)
+    assert sequence.input_ids == dpr.input_ids and sequence.position_ids is None
+    assert sequence.views == (view((0, 1)), view((1, 2)), view((2, 3)))
+    (short,) = make(base, "me-bert", views=8).passage(Passage("p", "", "Queen.", (6,)))
+    assert len(short.views) == len(short.input_ids) == 4
+
+
+def test_mvr_viewers_stand_at_position_0_and_the_text_counts_on_from_1(base: Path) -> None:
+    made = make(base, "mvr")
+    (sequence,) = made.passage(PASSAGE)
+    text = tokens(made, sequence.input_ids).split()
+    assert text[:5] == ["[VIE1]", "[VIE2]", "[VIE3]", "[VIE4]", "old"] and text[-1] == "[SEP]"
+    assert sequence.position_ids == [0, 0, 0, 0, *range(1, len(text) - 3)]
+    assert sequence.views == tuple(view((i, i + 1)) for i in range(4))
+    question = made.question("Who won?")
+    assert tokens(made, question.input_ids) == "[VIE] who won ? [SEP]"
+    assert question.views == (view((0, 1)),)
 
 
 def test_single_vectors_and_questions_pool_all_their_tokens(base: Path) -> None:
@@ -58,17 +88,9 @@ def test_text_that_spells_a_special_token_is_text(base: Path) -> None:
     made = make(base, "camvr")
     tricky = Passage("p", "", "[SEP] the [VIE1] king [CLS] [VIE].", (34,))
     ids = made.passage(tricky)[0].input_ids
-    special = {
-        made._tokenizer.convert_tokens_to_ids(t)
-        for t in ("[SEP]", "[CLS]", "[VIE]", "[VIE1]", "[VIE2]", "[VIE3]", "[VIE4]")
-    }
-    assert [made._tokenizer.convert_ids_to_tokens(i) for i in ids if i in special] == [
-        "[VIE1]",
-        "[VIE2]",
-        "[VIE3]",
-        "[VIE4]",
-        "[SEP]",
-    ]
+    special = ["[SEP]", "[CLS]", "[VIE]", "[VIE1]", "[VIE2]", "[VIE3]", "[VIE4]"]
+    found = [token for token in made._tokenizer.convert_ids_to_tokens(ids) if token in special]
+    assert found == ["[VIE1]", "[VIE2]", "[VIE3]", "[VIE4]", "[SEP]"]
 
 
 def test_a_curly_apostrophe_in_a_question_is_read_as_a_plain_one(base: Path) -> None:
@@ -157,9 +179,9 @@ WORDS = "the king won a castle in the north, and lost it. "
 def test_of_a_long_text_a_beginning_is_tokenised_and_the_sequence_is_the_same(
     base: Path, name: str, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = unit * (40_000 // len(unit))
+    text = unit * (12_000 // len(unit))
     long = Passage("p", "A title", text, (len(WORDS), len(text) // 2, len(text)))
-    made = make(base, name)
+    made = make(base, name, passage_length=32, question_length=32)
     queries = ("Who won?", "Who lost?") if made.reads_queries else ()
     read: list[int] = []
     whole = made._encode
@@ -170,7 +192,7 @@ def test_of_a_long_text_a_beginning_is_tokenised_and_the_sequence_is_the_same(
     )
     found = made.passage(long, queries), made.question(text)
     if unit == WORDS:
-        assert max(read) < 35_000
+        assert max(read) < 10_000
     monkeypatch.setattr("multiview.model.layouts.base.CHARACTERS", 10**9)
     assert (made.passage(long, queries), made.question(text)) == found
     assert max(read) >= len(text)
