@@ -1,4 +1,4 @@
-"""The sources of hard negatives: their shares, whatever each of them has."""
+"""The order of a training's data: each epoch's permutation, the number of steps, and the draws of hard negatives."""
 
 import pickle
 from collections import Counter
@@ -99,11 +99,39 @@ def test_the_first_source_is_another_for_other_questions_and_seeds() -> None:
         assert 150 < mined < 250
 
 
-def test_a_stream_is_the_same_in_a_process_that_is_not_forked() -> None:
-    items = stream({f"q{i}": pool_of({"bm25": 5}) for i in range(7)}, epochs=3)
-    expected = [items[i] for i in range(len(items))]
-    copy = pickle.loads(pickle.dumps(items))
-    assert [copy[i] for i in range(len(copy))] == expected
+def asked(count: int, **sizes: int) -> dict[str, dict[str, list[str]]]:
+    return {f"q{i}": pool_of(sizes) for i in range(count)}
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 3))
+@settings(max_examples=50, deadline=None)
+def test_every_epoch_is_another_permutation_without_what_does_not_fill_a_batch(
+    count: int, batch: int, seed: int
+) -> None:
+    items = stream(asked(count), batch_size=batch, epochs=3, seed=seed)
+    size = min(batch, count)
+    per_epoch = count // size * size
+    assert len(items) == 3 * per_epoch == items.steps * size
+    epochs = [[items[e * per_epoch + i].question.qid for i in range(per_epoch)] for e in range(3)]
+    assert all(len(set(order)) == per_epoch for order in epochs)
+    if per_epoch > 8:
+        assert epochs[0] != epochs[1] != epochs[2]
+
+
+def test_an_item_depends_on_its_index_alone_also_in_a_process_that_is_not_forked() -> None:
+    once, other = (
+        stream(asked(7, bm25=10), batch_size=3, epochs=4, negatives=3, seed=seed) for seed in (0, 1)
+    )
+    forwards = [once[i] for i in range(len(once))]
+    again = pickle.loads(pickle.dumps(once))
+    assert [again[i] for i in reversed(range(len(again)))] == forwards[::-1]
+    assert [other[i] for i in range(len(other))] != forwards
+
+
+def test_max_steps_cuts_epochs_short() -> None:
+    assert stream(asked(10), batch_size=4, epochs=5).steps == 10
+    assert stream(asked(10), batch_size=4, epochs=5, max_steps=3).steps == 3
+    assert stream(asked(10), batch_size=4, epochs=0.5).steps == 1
 
 
 def test_cocondenser_s_second_round_is_as_long_as_its_recipe() -> None:
@@ -114,6 +142,5 @@ def test_cocondenser_s_second_round_is_as_long_as_its_recipe() -> None:
     items = QuestionStream(
         [Question(f"q{i}", "?", (), None, ("p",)) for i in range(questions)], positives, {}, config.train
     )
-    assert items.steps == pytest.approx(
-        recipe, rel=0.002
-    )  # each of our epochs leaves out an incomplete batch
+    # Each of our epochs leaves out an incomplete batch.
+    assert items.steps == pytest.approx(recipe, rel=0.002)

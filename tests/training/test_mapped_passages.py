@@ -14,7 +14,7 @@ import pytest
 
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Train
-from multiview.data.passages import SCHEMA, Passage, content_hash, read_passages
+from multiview.data.passages import Passage, read_passages
 from multiview.data.queries import with_queries
 from multiview.data.questions import seeded_hash
 from multiview.errors import InputError
@@ -22,6 +22,7 @@ from multiview.steps.context import StepContext
 from multiview.training.data import warm_up_data
 from multiview.training.example_order import QueryStream
 from multiview.training.mapped_passages import MappedPassages
+from tests.fixtures.artifacts import passages_table
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.written_queries import write_queries
 
@@ -45,10 +46,7 @@ def corpus(folder: Path, of: Iterator[tuple[Passage, tuple[str, ...]]], shards: 
     queries.mkdir()
     for shard in range(shards):
         part = found[len(found) * shard // shards : len(found) * (shard + 1) // shards]
-        columns = [
-            [p.id, p.title, p.text, list(p.sentence_ends), content_hash(p.title, p.text)] for p, _ in part
-        ]
-        table = pa.table([list(column) for column in zip(*columns, strict=True)], schema=SCHEMA)
+        table = passages_table([passage for passage, _ in part])
         pq.write_table(table, passages / f"shard-{shard:02d}.parquet", row_group_size=1000)
         write_queries([(p.id, asked) for p, asked in part], queries / f"shard-{shard:02d}.parquet")
     return passages, queries
@@ -70,14 +68,6 @@ def test_mapped_passages_are_those_of_the_corpus(tmp_path: Path) -> None:
         assert name not in mapped
         with pytest.raises(KeyError):
             mapped.queries(name)
-
-
-def test_queries_of_other_passages_are_refused(tmp_path: Path) -> None:
-    written = list(rows(30))
-    passages, _ = corpus(tmp_path / "a", iter(written))
-    _, queries = corpus(tmp_path / "b", iter(written[::-1]))
-    with pytest.raises(InputError, match="generated from other passages"):
-        mapping(passages, queries, tmp_path)
 
 
 def test_the_warm_up_takes_each_passage_s_next_query_every_epoch() -> None:

@@ -10,20 +10,20 @@ import torch
 
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Corpus, Questions, Train
-from multiview.data.queries import gather_queries
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.negatives.cross_encoder import write_teacher
 from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 from multiview.training.batches import Collator, excluded_passages, passage_ids, passage_order, shares
 from multiview.training.example_order import Example
-from multiview.training.processes import on_processes
+from multiview.training.processes import RemoteEvents, on_processes
 from multiview.training.train import train
 from multiview.training.trainer import check_processes
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints
 from tests.fixtures.events import RecordedEvents
-from tests.fixtures.written_queries import write_queries
+from tests.fixtures.written_queries import gathered_queries
 from tests.training import watched
 
 SHORT: dict[str, Any] = {
@@ -44,7 +44,12 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "tied": ({"architecture": "camvr", "tied": True}, {"positive": "answer"}),
     "dual-cross": ({"architecture": "dual-cross", "tied": True}, {"negative_group": 2}),
     "chunks": ({"architecture": "camvr"}, {"positive": "answer", "chunk": 2}),
-    "teacher": ({"architecture": "camvr"}, {"positive": "answer", "distill_weight": 0.5}),
+    "teacher": (
+        {"architecture": "camvr"},
+        {"positive": "answer", "distill_weight": 0.5, "validate_steps": 2},
+    ),
+    # With steps as small as this nothing changes, so no validation is better than the first.
+    "patience": ({"architecture": "dpr"}, {"validate_steps": 1, "patience": 1, "learning_rate": 1e-12}),
     # As many views as sentences: processes differ in their numbers of sequences and views.
     "sentence": ({"architecture": "sentence"}, {"positive": "each"}),
 }
@@ -58,10 +63,9 @@ embedding that every token shares differs by more than others. A wrong scale wou
 
 
 class Trainings(NamedTuple):
-    """What each number of processes saw of each case, and the folders of the models."""
+    """What each number of processes saw of each case, and the folder with `models-1` and `models-2`."""
 
     seen: dict[int, dict[str, list[list[dict[str, Any]]]]]
-    models: dict[int, Path]
     folder: Path
     events_of: dict[int, RecordedEvents]
 
@@ -79,11 +83,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalArtifact]:
     pool = {
         q.qid: [passages[(i * 5 + j) % 24].id for j in range(1, 1 + i % 5)] for i, q in enumerate(questions)
     }
-    written = training_material.write_training_data(folder, questions, pool)
+    written = training_material.training_inputs(folder, passages, questions, pool)
     lists = [[*question.positive_ids, *pool[question.qid]] for question in questions]
     logits = np.random.default_rng(0).normal(0, 3, (len(lists), 5))
     write_teacher(written["negatives"].path, [question.qid for question in questions], lists, logits)
-    return {"passages": training_material.write_shard(folder / "passages", passages), **written}
+    return written
 
 
 @pytest.fixture(scope="module")
@@ -99,23 +103,12 @@ def all_trainings(
     inputs = {name: {"start": start, **data} for name, start in starts.items()}
     inputs["dropout"] = inputs["camvr"]
     asked = [(f"p{i:03d}", (f"Which is number {i}?", f"Where is text {i}?")) for i in range(24)]
-    for name in ("queries", "gathered"):
-        (folder / name).mkdir()
-    write_queries(asked, folder / "queries" / "queries.parquet")
-    gather_queries(
-        StepContext(
-            Config.partial({}),
-            {"parts": [LocalArtifact(folder / "queries", "part")]},
-            {"queries": folder / "gathered"},
-            RecordedEvents(),
-        )
-    )
     inputs["warm-up"] = {
         "start": starts["warm-up"],
         "passages": data["passages"],
-        "queries": LocalArtifact(folder / "gathered", "queries"),
+        "queries": gathered_queries(asked, folder / "queries"),
     }
-    seen, models, events_of = {}, {}, {}
+    seen, events_of = {}, {}
     for processes in (1, 2):
         output = {"seen": folder / f"seen-{processes}", "models": folder / f"models-{processes}"}
         for place in output.values():
@@ -129,12 +122,11 @@ def all_trainings(
         on_processes(
             partial(body, trainings, inputs), StepContext(settings, {}, output, events_of[processes])
         )
-        models[processes] = output["models"]
         seen[processes] = {
             name: [torch.load(output["seen"] / f"{name}-{rank}.pt") for rank in range(processes)]
             for name in CASES
         }
-    return Trainings(seen, models, folder, events_of)
+    return Trainings(seen, folder, events_of)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -143,7 +135,7 @@ def test_two_processes_have_the_loss_the_gradients_and_the_norm_of_one(
 ) -> None:
     (alone,) = all_trainings.seen[1][case]
     for together in all_trainings.seen[2][case]:
-        assert len(alone) == len(together) == 3
+        assert len(alone) == len(together) == (2 if case == "patience" else 3)
         for one, two in zip(alone, together, strict=True):
             torch.testing.assert_close(two["loss"], one["loss"], rtol=RELATIVE, atol=0)
             torch.testing.assert_close(two["norm"], one["norm"], rtol=RELATIVE, atol=0)
@@ -160,17 +152,21 @@ def test_two_processes_have_the_loss_the_gradients_and_the_norm_of_one(
 def test_a_whole_training_gives_the_same_model(all_trainings: Trainings, case: str) -> None:
     one, two, start = (
         BiEncoder.load(folder / case).state_dict()
-        for folder in (all_trainings.models[1], all_trainings.models[2], all_trainings.folder / "start")
+        for folder in (all_trainings.folder / name for name in ("models-1", "models-2", "start"))
     )
     moved = max((one[name] - start[name]).abs().max().item() for name in one)
-    assert moved > 1e-4
+    assert (moved > 1e-4) == (case != "patience")
     for name, value in one.items():
         torch.testing.assert_close(two[name], value, rtol=RELATIVE, atol=1e-3 * moved, msg=name)
 
 
 def test_the_first_process_tells_for_all(all_trainings: Trainings) -> None:
     one, two = all_trainings.events_of[1], all_trainings.events_of[2]
-    assert two.facts == {**one.facts, "processes": 2}
+    best = pytest.approx(one.facts["best_validation"], abs=1e-5)
+    assert two.facts == {**one.facts, "processes": 2, "best_validation": best}
+    assert one.facts["stopped_early_at"] == 2
+    assert one.steps == two.steps[: len(one.steps)] and one.warnings == two.warnings[: len(one.warnings)]
+    assert {name for name in vars(Events) if name[0] != "_"} <= vars(RemoteEvents).keys(), "each is sent"
     count = len(one.metrics)
     assert [(n, s) for n, _, s in one.metrics] == [(n, s) for n, _, s in two.metrics[:count]]
     for (name, expected, _), (_, got, _) in zip(one.metrics, two.metrics, strict=False):
@@ -178,7 +174,7 @@ def test_the_first_process_tells_for_all(all_trainings: Trainings) -> None:
 
 
 def test_a_resumed_training_draws_the_same_dropout_and_each_process_its_own(all_trainings: Trainings) -> None:
-    folder = all_trainings.models[2]
+    folder = all_trainings.folder / "models-2"
     assert [path.name for path in (folder / "kept").iterdir()] == ["2"]
     whole, resumed = (BiEncoder.load(folder / name).state_dict() for name in ("whole", "resumed"))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
@@ -192,7 +188,11 @@ def test_one_process_goes_on_from_a_checkpoint_of_two(
     settings = {**SHORT, "dropout": 0.3, "max_steps": 4, "checkpoint_steps": 2, "processes": 1}
     events = RecordedEvents()
     context = StepContext(
-        Config(), {}, {"models": tmp_path}, events, KeptCheckpoints(all_trainings.models[2] / "kept")
+        Config(),
+        {},
+        {"models": tmp_path},
+        events,
+        KeptCheckpoints(all_trainings.folder / "models-2" / "kept"),
     )
     start = LocalArtifact(all_trainings.folder / "start" / "camvr", "")
     watched._train(Train(**settings), {"start": start, **data}, context, "model")
@@ -203,7 +203,7 @@ def test_one_process_goes_on_from_a_checkpoint_of_two(
 def test_the_processes_of_the_step_read_what_their_starter_has_prepared(
     all_trainings: Trainings, data: dict[str, LocalArtifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a teacher, so that all that a stream may hold is sent to them."""
+    """With a teacher and a validation, so that all that a stream may hold is sent to them."""
     monkeypatch.setattr("multiview.training.train.fit", watched.fit_steadily)
     inputs = {"start": LocalArtifact(all_trainings.folder / "start" / "teacher", ""), **data}
     settings = Config.partial(
@@ -213,10 +213,10 @@ def test_the_processes_of_the_step_read_what_their_starter_has_prepared(
     train(StepContext(settings, inputs, {"model": tmp_path / "model"}, events))
     expected, got = (
         BiEncoder.load(folder).state_dict()
-        for folder in (all_trainings.models[2] / "teacher", tmp_path / "model")
+        for folder in (all_trainings.folder / "models-2" / "teacher", tmp_path / "model")
     )
     assert all(torch.equal(expected[name], got[name]) for name in expected)
-    assert events.facts["questions"] == 12 and events.facts["processes"] == 2
+    assert events.facts["questions"] == 10 and events.facts["processes"] == 2
 
 
 def test_nodes_that_found_different_checkpoints_do_not_mix_them(all_trainings: Trainings) -> None:

@@ -4,9 +4,6 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from multiview.config import Config, Train
 from multiview.data.questions import Question
 from multiview.steps.context import StepContext
@@ -27,17 +24,12 @@ def test_the_text_of_a_positive_is_no_negative_under_another_id(tmp_path: Path) 
         Question("q2", "?", ("x",), None, ("p002",)),
     ]
     pool = {"q0": ["again", "p003", "second again"], "q2": ["second again"]}
-    inputs = {
-        "passages": training_material.write_shard(tmp_path / "passages", passages),
-        **training_material.write_training_data(tmp_path, questions, pool),
-    }
+    inputs = training_material.training_inputs(tmp_path, passages, questions, pool)
     context = StepContext(Config(train=Train(batch_size=3, epochs=1)), inputs, {}, RecordedEvents())
     data = training_data(context, tmp_path)
     assert isinstance(data.stream, QuestionStream)
-    assert {qid: dict(data.stream.pool[qid]) for qid in pool} == {
-        "q0": {"bm25": ["p003"]},
-        "q2": {"bm25": ["second again"]},
-    }
+    left = {"q0": {"bm25": ["p003"]}, "q2": {"bm25": ["second again"]}}
+    assert {qid: dict(data.stream.pool[qid]) for qid in pool} == left
     examples = sorted(data.stream.step(0), key=lambda example: example.question.qid)
     ids = passage_ids(examples)
     assert ids == ["p000", "again", "p002", "p003", "second again"]
@@ -59,15 +51,7 @@ def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path:
     ]
     pool = {q.qid: ["p004", "p001", "p005"] for q in questions}
     found = {"q0": ["p001", "p002"], "q1": ["p001"], "q2": ["p003"]}
-    inputs = {
-        "passages": training_material.write_shard(tmp_path / "passages", passages),
-        **training_material.write_training_data(tmp_path, questions, pool),
-    }
-    file = inputs["negatives"].path / "negatives.parquet"
-    table = pq.read_table(file)
-    positives = pa.array([found.get(qid, []) for qid in table["qid"].to_pylist()])
-    pq.write_table(table.append_column("positive_ids", positives), file)
-
+    inputs = training_material.training_inputs(tmp_path, passages, questions, pool, found)
     events = RecordedEvents()
     context = StepContext(Config(train=Train(batch_size=3, epochs=60)), inputs, {}, events)
     first_data = training_data(context, tmp_path)
@@ -101,13 +85,8 @@ def test_a_found_positive_that_a_held_out_question_asks_for_is_not_trained_on(tm
     passages = [training_material.passage(i) for i in range(10)]
     questions = [Question(f"q{i}", "?", ("x",), None, (f"p{i:03d}",) if i else ()) for i in range(10)]
     found = [f"p{i:03d}" for i in range(10)]
-    inputs = {
-        "passages": training_material.write_shard(tmp_path / "passages", passages),
-        **training_material.write_training_data(tmp_path, questions, {q.qid: [] for q in questions}),
-    }
-    file = inputs["negatives"].path / "negatives.parquet"
-    table = pq.read_table(file)
-    pq.write_table(table.append_column("positive_ids", pa.array([found] * len(table))), file)
+    none, all_found = ({q.qid: ids for q in questions} for ids in ([], found))
+    inputs = training_material.training_inputs(tmp_path, passages, questions, none, all_found)
     for drawn in ("first", "drawn"):
         train = Train(batch_size=3, epochs=1, negatives=0, validate_steps=1, positive_passage=drawn)
         data = training_data(StepContext(Config(train=train), inputs, {}, RecordedEvents()), tmp_path)

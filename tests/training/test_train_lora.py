@@ -9,29 +9,27 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModel
 
-from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Train
 from multiview.errors import InputError
 from multiview.model import lora
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints
-from tests.fixtures.events import RecordedEvents
-from tests.fixtures.trainings import data, run
+from tests.fixtures.trainings import Fit, data, fit, start
 
-__all__ = ["data"]
+__all__ = ["data", "fit", "start"]
 WORDS = "embeddings.word_embeddings.weight"
 
 
 @pytest.mark.parametrize("options", [{"tied": True}, {"chunk": 3, "gradient_checkpointing": True}])
 def test_only_the_adapter_is_trained_which_is_merged_and_kept(
-    data: dict[str, LocalArtifact], base: Path, tmp_path: Path, options: dict[str, Any]
+    fit: Fit, base: Path, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     """W + (alpha / r) B A by the plain formula, viewers' embeddings as the adapter has them, and all else as it was."""
-    start = training_material.saved_model(tmp_path / "start", base, tied=options.pop("tied", False))
-    trained = run(data, start, tmp_path / "out", RecordedEvents(), lora_rank=2, max_steps=3, **options)
+    tied = training_material.saved_model(tmp_path / "start", base, tied=options.pop("tied", False))
+    trained = fit("out", model=tied, lora_rank=2, max_steps=3, **options)
     viewers = trained.tokenizer.convert_tokens_to_ids(trained.layout.viewers(trained.settings))
     for part, encoder in trained.encoders.items():
-        folder, original = tmp_path / "out" / "adapter" / part, AutoModel.from_pretrained(start.path / part)
+        folder, original = tmp_path / "out" / "adapter" / part, AutoModel.from_pretrained(tied.path / part)
         adapter = {
             name.removeprefix("base_model.model."): weight.double()
             for name, weight in load_file(folder / "adapter_model.safetensors").items()
@@ -56,17 +54,17 @@ def test_only_the_adapter_is_trained_which_is_merged_and_kept(
 
 
 def test_a_killed_run_ends_with_the_very_files_of_an_uninterrupted_one(
-    data: dict[str, LocalArtifact], base: Path, tmp_path: Path
+    fit: Fit, base: Path, tmp_path: Path
 ) -> None:
     """Of the best model that a validation saw, adapter included."""
-    start = training_material.saved_model(tmp_path / "start", base, tied=True)
+    tied = training_material.saved_model(tmp_path / "start", base, tied=True)
     options: dict[str, Any] = {"lora_rank": 2, "max_steps": 6, "validate_steps": 3}
-    run(data, start, tmp_path / "whole", RecordedEvents(), **options)
+    fit("whole", model=tied, **options)
     kept = KeptCheckpoints(tmp_path / "kept", stop_after=4)
     with pytest.raises(KeyboardInterrupt):
-        run(data, start, tmp_path / "killed", RecordedEvents(), kept, **options)
+        fit("killed", None, kept, model=tied, **options)
     kept.stop_after = None
-    run(data, start, tmp_path / "resumed", RecordedEvents(), kept, **options)
+    fit("resumed", None, kept, model=tied, **options)
     whole, resumed = (
         {file.relative_to(folder): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
         for folder in (tmp_path / "whole", tmp_path / "resumed")

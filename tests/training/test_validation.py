@@ -15,13 +15,16 @@ from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
 from multiview.steps.events import SHOWN
-from multiview.training.data import training_data
+from multiview.training.data import TrainingData, ValidationSet, training_data
 from multiview.training.example_order import QuestionStream
 from multiview.training.train import train
 from multiview.training.validation import Validation
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints
 from tests.fixtures.events import RecordedEvents
+from tests.fixtures.trainings import material, start
+
+__all__ = ["start"]
 
 SETTINGS: dict[str, Any] = {
     "batch_size": 4,
@@ -40,39 +43,27 @@ MRR = "validation_mrr_at_10"
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalArtifact]:
-    folder = tmp_path_factory.mktemp("data")
-    passages = [training_material.passage(i, sentences=2 + i % 6) for i in range(24)]
-    questions = [training_material.question(i, passages[i % 12]) for i in range(30)]
-    pool = {q.qid: [passages[(i * 5 + j) % 24].id for j in range(1, 5)] for i, q in enumerate(questions)}
-    return {
-        "passages": training_material.write_shard(folder / "passages", passages),
-        **training_material.write_training_data(folder, questions, pool),
-    }
+def data(start: LocalArtifact, tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalArtifact]:
+    return {"start": start, **material(tmp_path_factory.mktemp("data"), asked=30)}
 
 
-@pytest.fixture(scope="module")
-def start(base: Path, tmp_path_factory: pytest.TempPathFactory) -> LocalArtifact:
-    return training_material.saved_model(tmp_path_factory.mktemp("start"), base)
+def prepared(
+    inputs: dict[str, LocalArtifact], folder: Path, events: RecordedEvents | None = None, **options: Any
+) -> tuple[TrainingData, ValidationSet]:
+    """The data of a training, and what is held out of them."""
+    settings = Config(train=Train.model_validate(SETTINGS | options))
+    data = training_data(StepContext(settings, inputs, {}, events or RecordedEvents()), folder)
+    assert data.held_out is not None
+    return data, data.held_out
 
 
 class Run:
     """One training, and what came of it."""
 
-    def __init__(
-        self,
-        data: dict[str, LocalArtifact],
-        model: LocalArtifact,
-        output: Path,
-        checkpoints: Any = None,
-        **options: Any,
-    ):
+    def __init__(self, inputs: dict[str, LocalArtifact], output: Path, kept: Any = None, **options: Any):
         self.events, self.output = RecordedEvents(), output
-        settings = Config.partial(
-            {"train": Train(**SETTINGS | options), "questions": Questions(), "corpus": Corpus()}
-        )
-        inputs = {"start": model, **data}
-        train(StepContext(settings, inputs, {"model": output}, self.events, checkpoints))
+        chosen = {"train": Train(**SETTINGS | options), "questions": Questions(), "corpus": Corpus()}
+        train(StepContext(Config.partial(chosen), inputs, {"model": output}, self.events, kept))
 
     def curve(self, name: str) -> dict[int | None, float]:
         return {step: value for metric, value, step in self.events.metrics if metric == name}
@@ -83,44 +74,38 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def whole(
-    data: dict[str, LocalArtifact], start: LocalArtifact, tmp_path_factory: pytest.TempPathFactory
-) -> Run:
-    return Run(data, start, tmp_path_factory.mktemp("whole") / "model")
+def whole(data: dict[str, LocalArtifact], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return Run(data, tmp_path_factory.mktemp("whole") / "model")
 
 
 def test_what_is_validated_is_not_trained_on(data: dict[str, LocalArtifact], tmp_path: Path) -> None:
     events = RecordedEvents()
-    found = training_data(StepContext(Config(train=Train(**SETTINGS)), data, {}, events), tmp_path)
-    assert found.held_out is not None
-    held = {question.qid for question in found.held_out.questions}
-    gold = {id_ for question in found.held_out.questions for id_ in question.positive_ids}
+    found, held_out = prepared(data, tmp_path, events)
+    held = {question.qid for question in held_out.questions}
+    gold = {id_ for question in held_out.questions for id_ in question.positive_ids}
     trained = [found.stream[item] for item in range(len(found.stream))]
-    assert len(held) == 6 and gold <= set(found.held_out.pool)
+    assert len(held) == 6 and gold <= set(held_out.pool)
     assert held.isdisjoint(example.question.qid for example in trained)
     assert gold.isdisjoint(example.positive for example in trained)
     about_gold = [q for q in read_questions(data["questions"].path) if q.positive_ids[0] in gold]
     assert events.facts["questions_about_validation_passages"] == len(about_gold) - 6
     assert found.stream.count == 30 - len(about_gold)
     assert events.facts["validation_questions"] == 6
-    assert events.facts["validation_passages"] == len(found.held_out.pool) == 16
+    assert events.facts["validation_passages"] == len(held_out.pool) == 16
 
 
 def test_figures_are_those_of_the_model_that_the_round_hands_on(
     whole: Run, data: dict[str, LocalArtifact], tmp_path: Path
 ) -> None:
     """Its MRR, mean rank, wins and cosine by plain formulas, on vectors of single passages and questions."""
-    model = BiEncoder.load(whole.output)
-    settings = Train(**SETTINGS)
-    found = training_data(StepContext(Config(train=settings), data, {}), tmp_path)
-    assert found.held_out is not None
-    figures = Validation(model, found.held_out, found.passages, settings, torch.device("cpu")).figures()
+    model, (found, held_out) = BiEncoder.load(whole.output), prepared(data, tmp_path)
+    figures = Validation(model, held_out, found.passages, Train(**SETTINGS), torch.device("cpu")).figures()
     assert figures == pytest.approx(whole.events.facts["best_validation"], abs=1e-5)
 
     encode = Plain(model)
-    views = {id_: encode.passage(found.passages[id_]) for id_ in found.held_out.pool}
+    views = {id_: encode.passage(found.passages[id_]) for id_ in held_out.pool}
     ranks, wins, firsts = [], np.zeros(4), []
-    for question in found.held_out.questions:
+    for question in held_out.questions:
         (gold,) = question.positive_ids
         query = encode.question(question.question)
         scores = {id_: max(query @ vector for vector in vectors.values()) for id_, vectors in views.items()}
@@ -179,100 +164,65 @@ def test_the_best_is_handed_on_and_of_equals_the_earliest(whole: Run) -> None:
     assert "stopped_early_at" not in whole.events.facts
 
 
-def test_a_killed_run_hands_on_the_very_files_of_an_uninterrupted_one(
-    whole: Run, data: dict[str, LocalArtifact], start: LocalArtifact, tmp_path: Path
-) -> None:
-    for stop_after in (3, 9):
-        kept = KeptCheckpoints(tmp_path / f"checkpoints-{stop_after}", stop_after)
-        with pytest.raises(KeyboardInterrupt):
-            Run(data, start, tmp_path / "killed", kept, checkpoint_steps=3)
-        kept.stop_after = None
-        resumed = Run(data, start, tmp_path / f"resumed-{stop_after}", kept, checkpoint_steps=3)
-        assert resumed.files() == whole.files()
-        for name in ("best_step", "best_validation"):
-            assert resumed.events.facts[name] == whole.events.facts[name]
-        later = {step: value for step, value in whole.curve(MRR).items() if step and step > stop_after}
-        assert resumed.curve(MRR) == later
-
-
 def test_training_does_not_notice_its_validation(
-    whole: Run, data: dict[str, LocalArtifact], start: LocalArtifact, tmp_path: Path
+    whole: Run, data: dict[str, LocalArtifact], tmp_path: Path
 ) -> None:
     """The same questions without a validation give the same losses, dropout included."""
-    found = training_data(StepContext(Config(train=Train(**SETTINGS)), data, {}), tmp_path)
+    found, _ = prepared(data, tmp_path)
     assert isinstance(found.stream, QuestionStream)
     (tmp_path / "questions").mkdir()
     write_questions(found.stream.questions, tmp_path / "questions")
     trained = {**data, "questions": LocalArtifact(tmp_path / "questions", "trained")}
-    alone = Run(trained, start, tmp_path / "alone", validate_steps=None)
+    alone = Run(trained, tmp_path / "alone", validate_steps=None)
     assert alone.curve("loss") == whole.curve("loss")
     assert set(SHOWN) <= {name for name, _, _ in whole.events.metrics}, "what a step's log says of a training"
     assert not alone.curve(MRR) and "best_step" not in alone.events.facts
-    last = Run(data, start, tmp_path / "last", validate_steps=10)
+    last = Run(data, tmp_path / "last", validate_steps=10)
     assert last.files() == alone.files()
 
 
 def test_patience_stops_and_a_resumed_run_stops_at_the_same_step(
-    data: dict[str, LocalArtifact], start: LocalArtifact, tmp_path: Path
+    data: dict[str, LocalArtifact], tmp_path: Path
 ) -> None:
     # With steps as small as this nothing changes, so no validation is better than the first.
     options: dict[str, Any] = {"learning_rate": 1e-12, "patience": 2, "validate_steps": 2}
-    stopped = Run(data, start, tmp_path / "stopped", **options)
+    stopped = Run(data, tmp_path / "stopped", **options)
     assert list(stopped.curve(MRR)) == [0, 2, 4, 6]
     assert stopped.events.facts["stopped_early_at"] == 6 and stopped.events.facts["best_step"] == 2
     assert stopped.events.steps[-1][0] == 6
     kept = KeptCheckpoints(tmp_path / "checkpoints", stop_after=4)
     with pytest.raises(KeyboardInterrupt):
-        Run(data, start, tmp_path / "killed", kept, **options)
+        Run(data, tmp_path / "killed", kept, **options)
     kept.stop_after = None
-    resumed = Run(data, start, tmp_path / "resumed", kept, **options)
+    resumed = Run(data, tmp_path / "resumed", kept, **options)
     assert list(resumed.curve(MRR)) == [6] and resumed.files() == stopped.files()
     assert resumed.events.facts["stopped_early_at"] == 6
 
 
 def test_a_model_that_training_only_harmed_is_handed_on_with_a_warning(
-    data: dict[str, LocalArtifact], start: LocalArtifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: dict[str, LocalArtifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures = iter([0.9, 0.2, 0.3])
     monkeypatch.setattr(Validation, "figures", lambda self: {"mrr_at_10": next(figures)})
-    run = Run(data, start, tmp_path / "out", max_steps=2, validate_steps=1)
+    run = Run(data, tmp_path / "out", max_steps=2, validate_steps=1)
     assert run.events.facts["best_step"] == 2
     assert any("MRR@10 0.300 after step 2, 0.900 before" in line for line in run.events.warnings)
-
-
-def test_two_processes_validate_once_and_stop_together(
-    data: dict[str, LocalArtifact], start: LocalArtifact, tmp_path: Path
-) -> None:
-    options: dict[str, Any] = {"learning_rate": 1e-12, "patience": 1, "validate_steps": 2, "dropout": 0.0}
-    one = Run(data, start, tmp_path / "one", **options)
-    two = Run(data, start, tmp_path / "two", processes=2, **options)
-    assert list(two.curve(MRR)) == list(one.curve(MRR)) == [0, 2, 4]
-    assert two.curve(MRR) == pytest.approx(one.curve(MRR), abs=1e-6)
-    assert two.events.facts == {
-        **one.events.facts,
-        "processes": 2,
-        "best_validation": pytest.approx(one.events.facts["best_validation"], abs=1e-5),
-    }
-    assert BiEncoder.load(two.output).settings == BiEncoder.load(one.output).settings
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_a_model_whose_vectors_are_nan_finds_nothing(
     whole: Run, data: dict[str, LocalArtifact], tmp_path: Path
 ) -> None:
-    model, settings = BiEncoder.load(whole.output), Train(**SETTINGS)
-    found = training_data(StepContext(Config(train=settings), data, {}), tmp_path)
-    assert found.held_out is not None
+    model, (found, held_out) = BiEncoder.load(whole.output), prepared(data, tmp_path)
     with torch.no_grad():
         next(model.parameters()).fill_(torch.nan)
-    figures = Validation(model, found.held_out, found.passages, settings, torch.device("cpu")).figures()
+    figures = Validation(model, held_out, found.passages, Train(**SETTINGS), torch.device("cpu")).figures()
     assert (figures["recall_at_1"], figures["mrr_at_10"]) == (0, 0)
 
 
 def test_most_questions_are_left_to_train_on(data: dict[str, LocalArtifact], tmp_path: Path) -> None:
-    settings, events = Train.model_validate({**SETTINGS, "validation_questions": 30}), RecordedEvents()
-    found = training_data(StepContext(Config(train=settings), data, {}, events), tmp_path)
-    assert found.held_out is not None and len(found.held_out.questions) == 6
+    _, held_out = prepared(data, tmp_path, events := RecordedEvents(), validation_questions=30)
+    assert len(held_out.questions) == 6
     assert "train.validation_questions 30: only 6 of 30 questions held out" in events.warnings[0]
 
 
@@ -282,13 +232,9 @@ def test_questions_that_share_a_gold_passage_with_many_held_out_ones_are_counted
         Question(f"q{i}", "?", ("x",), None, tuple(passages[(i + j) % 30].id for j in range(4)))
         for i in range(30)
     ]
-    inputs = {
-        "passages": training_material.write_shard(tmp_path / "passages", passages),
-        **training_material.write_training_data(tmp_path, questions, {}),
-    }
+    inputs = training_material.training_inputs(tmp_path, passages, questions, {})
     for asked, warned in ((1, False), (6, True)):
-        settings, events = Train.model_validate({**SETTINGS, "validation_questions": asked}), RecordedEvents()
-        training_data(StepContext(Config(train=settings), inputs, {}, events), tmp_path)
+        prepared(inputs, tmp_path, events := RecordedEvents(), validation_questions=asked)
         neither = events.facts["questions_about_validation_passages"]
         assert (neither > 6) == warned
         lines = [line for line in events.warnings if "share a gold passage with a held-out one" in line]
@@ -299,16 +245,12 @@ def test_no_text_is_validated_on_and_trained_on_under_two_ids(tmp_path: Path) ->
     passages = [training_material.passage(i) for i in range(20)]
     passages += [replace(passages[i], id=f"again-{i:02d}") for i in range(20)]
     questions = [Question(f"q{i}", "?", ("x",), None, (passages[i].id,)) for i in range(40)]
-    inputs = {
-        "passages": training_material.write_shard(tmp_path / "passages", passages),
-        **training_material.write_training_data(tmp_path, questions, {}),
-    }
+    inputs = training_material.training_inputs(tmp_path, passages, questions, {})
     text = {passage.id: (passage.title, passage.text) for passage in passages}
     for seed in range(5):
-        settings = Train.model_validate({**SETTINGS, "negatives": 0, "seed": seed})
-        data = training_data(StepContext(Config(train=settings), inputs, {}, RecordedEvents()), tmp_path)
-        assert isinstance(data.stream, QuestionStream) and data.held_out
-        held = {text[id_] for ids in data.held_out.gold.values() for id_ in ids}
+        data, held_out = prepared(inputs, tmp_path, negatives=0, seed=seed)
+        assert isinstance(data.stream, QuestionStream)
+        held = {text[id_] for ids in held_out.gold.values() for id_ in ids}
         trained = {text[id_] for ids in data.stream.positives for id_ in ids}
         assert held and trained and held.isdisjoint(trained)
 
@@ -317,11 +259,7 @@ def test_too_few_questions_are_refused(tmp_path: Path) -> None:
     (passage,) = passages = [training_material.passage(0)]
     for count in (2, 10):
         questions = [training_material.question(i, passage) for i in range(count)]
-        inputs = {
-            "passages": training_material.write_shard(tmp_path / f"{count}" / "passages", passages),
-            **training_material.write_training_data(tmp_path / f"{count}", questions, {}),
-        }
-        with pytest.raises(
-            InputError, match=rf"train\.validate_steps: too few .*questions: {count}, gold passages: 1"
-        ):
-            training_data(StepContext(Config(train=Train(**SETTINGS)), inputs, {}), tmp_path)
+        inputs = training_material.training_inputs(tmp_path / f"{count}", passages, questions, {})
+        line = rf"train\.validate_steps: too few .*questions: {count}, gold passages: 1"
+        with pytest.raises(InputError, match=line):
+            prepared(inputs, tmp_path)
