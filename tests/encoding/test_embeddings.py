@@ -39,32 +39,19 @@ def test_the_files_hold_what_was_written(tmp_path: Path) -> None:
         {"id": f"p{i}", "content_hash": f"hash {i}", "offset": sum(COUNTS[:i]), "views": count}
         for i, count in enumerate(COUNTS)
     ]
-    assert json.loads((folder / "embeddings.json").read_text()) == {
-        "dim": 3,
-        "rows": 6,
-        "passages": 4,
-        "model": "digest",
-    }
+    header = {"dim": 3, "rows": 6, "passages": 4, "model": "digest"}
+    assert json.loads((folder / "embeddings.json").read_text()) == header
 
 
-def test_the_reader_gives_back_what_was_written(tmp_path: Path) -> None:
-    embeddings = Embeddings(write(tmp_path))
+@pytest.mark.parametrize("queries", [False, True])
+def test_the_reader_gives_back_what_was_written(tmp_path: Path, queries: bool) -> None:
+    """Queries are one more column."""
+    embeddings = Embeddings(write(tmp_path, queries))
     assert (embeddings.dim, embeddings.rows, embeddings.passages, embeddings.model) == (3, 6, 4, "digest")
     np.testing.assert_array_equal(embeddings.views, np.concatenate(vectors()).astype(np.float16))
-    assert embeddings.table["views"].to_pylist() == COUNTS and not embeddings.has_queries
-
-
-def test_queries_are_one_more_column(tmp_path: Path) -> None:
-    embeddings = Embeddings(write(tmp_path, queries=True))
-    assert embeddings.has_queries
-    assert embeddings.table["queries"].to_pylist() == [[f"{i}?"] * count for i, count in enumerate(COUNTS)]
-
-
-def test_a_shard_without_passages_is_whole(tmp_path: Path) -> None:
-    with EmbeddingsWriter(tmp_path, 3, "digest"):
-        pass
-    embeddings = Embeddings(tmp_path)
-    assert embeddings.views.shape == (0, 3) and embeddings.table.num_rows == 0
+    assert embeddings.table["views"].to_pylist() == COUNTS and embeddings.has_queries == queries
+    asked = [[f"{i}?"] * count for i, count in enumerate(COUNTS)]
+    assert not queries or embeddings.table["queries"].to_pylist() == asked
 
 
 @pytest.mark.parametrize("compute", ["float32", "float16"])

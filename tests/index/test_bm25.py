@@ -109,11 +109,6 @@ def test_bm25_of_a_language_without_stemmer_or_stop_words_takes_words_as_they_st
     assert ids_of(index, index.search(["of"], 4)) == ["a", "d"]  # the shorter first
 
 
-def test_bm25_of_passages_without_words():
-    index = Bm25Index.of([passage("x", "?"), passage("y", "")], Bm25(), "english")
-    assert ids_of(index, index.search(["anything"], 2)) == []
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 40), st.randoms())
 def test_best_rows_are_a_plain_sort(values, k, shuffler):

@@ -14,6 +14,7 @@ from multiview.index import exact
 from multiview.index.exact import ALL_VIEWS, ExactSearch
 from multiview.index.ranking import TieOrder, TopPassages
 from multiview.index.stored_views import longest_view
+from tests.fixtures.full_gpu import full
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 LARGE = 1 << 30
@@ -184,22 +185,6 @@ def test_a_question_is_answered_alike_alone_and_among_others(device):
         np.testing.assert_array_equal(alone.passages[0], together.passages[row])
 
 
-def test_views_may_be_mapped_from_a_file(tmp_path):
-    views = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float16)
-    views.tofile(tmp_path / "views.f16")
-    mapped = np.memmap(tmp_path / "views.f16", np.float16, "r", shape=views.shape)
-    norms = np.linalg.norm(views.astype(np.float64), axis=1)
-    assert longest_view(mapped) == pytest.approx(norms.max(), rel=1e-12)
-    one, other = (
-        ExactSearch(each, np.arange(50), np.arange(50), longest_view(each)).top(
-            np.ones((2, 8), np.float32), 5
-        )[0]
-        for each in (mapped, views)
-    )
-    np.testing.assert_array_equal(one.passages, other.passages)
-    np.testing.assert_array_equal(one.scores, other.scores)
-
-
 def peak_of(run):
     tracemalloc.start()
     try:
@@ -234,17 +219,6 @@ def test_a_question_with_far_more_candidates_than_others_takes_little_memory():
     assert peak < 150e6
 
 
-def test_fewer_passages_than_asked_are_padded_and_never_wrap_round():
-    views = np.array([[1.0], [-3.0]], np.float16)
-    (top,) = ExactSearch(views, np.arange(2), np.arange(2), longest_view(views)).top(
-        np.ones((1, 1), np.float32), 5
-    )
-    assert top.passages.tolist() == [[0, 1, -1, -1, -1]]
-    assert top.scores[0, :2].tolist() == [1.0, -3.0]
-    assert np.isneginf(top.scores[0, 2:]).all()
-    assert top.winning_views.tolist() == [[0, 0, -1, -1, -1]]
-
-
 def test_no_questions_no_views_and_bad_questions():
     search = ExactSearch(np.ones((2, 2), np.float16), np.arange(2), np.arange(2), 2**0.5)
     assert search.top(np.empty((0, 2)), 3)[0].passages.shape == (0, 3)
@@ -255,17 +229,6 @@ def test_no_questions_no_views_and_bad_questions():
             search.top(np.array([[bad, 1]]), 3)
     with pytest.raises(ValueError, match="1 or more"):
         search.top(np.ones((1, 2)), 0)
-
-
-@pytest.mark.parametrize("questions", [1, 40])
-def test_passages_of_one_view_in_many_blocks(questions, monkeypatch):
-    monkeypatch.setattr(exact, "BLOCK_BYTES", 100 * questions)
-    rng = np.random.default_rng(0)
-    views = rng.standard_normal((300, 8)).astype(np.float16)
-    queries = rng.standard_normal((questions, 8)).astype(np.float32)
-    search = ExactSearch(views, np.arange(300), np.arange(300), longest_view(views))
-    scores = queries.astype(np.float64) @ views.astype(np.float64).T
-    assert (search.top(queries, 5)[0].passages == np.argsort(-scores, axis=1)[:, :5]).all()
 
 
 def test_views_move_to_the_gpu_once_they_fit(monkeypatch):
@@ -298,9 +261,6 @@ def test_views_move_to_the_gpu_once_they_fit(monkeypatch):
 
 
 def test_a_gpu_s_full_memory_is_one_line(monkeypatch):
-    def full(*given: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
     monkeypatch.setattr(exact, "products", full)
     search = ExactSearch(np.ones((1, 2), np.float16), np.zeros(1, int), np.zeros(1, int), 2.0)
     with pytest.raises(InputError, match="the GPU's memory is full: set encode.device=cpu"):

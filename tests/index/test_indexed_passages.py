@@ -1,5 +1,6 @@
 """What each row of an index stands for, beside what the papers say of each architecture."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ QUERIES = {"a": ["what is alone?"], "b": ["who won?", "where was it?"], "c": [],
 View = tuple[int, tuple[int, int] | None, str | None, str | None]
 """Number, span, snippet and query of a view."""
 
+EMPTY: list[View] = [(number, None, "", None) for number in range(4)]
 BY_SNIPPETS: dict[str, list[View]] = {
     "b": [
         (0, None, "Old Europe", None),
@@ -38,40 +40,19 @@ BY_SNIPPETS: dict[str, list[View]] = {
         (2, (14, 31), "It was in Paris. ", None),
         (3, (31, 37), "Queen.", None),
     ],
-    "a": [
-        (0, (0, 19), "One sentence alone.", None),
-        (1, None, "", None),
-        (2, None, "", None),
-        (3, None, "", None),
-    ],
+    "a": [(0, (0, 19), "One sentence alone.", None), *EMPTY[1:]],
     "c": [
         (0, None, "Warsaw", None),
         (1, (0, 20), "Chopin lived there. ", None),
         (2, (20, 30), "It rained.", None),
-        (3, None, "", None),
+        *EMPTY[3:],
     ],
 }
 """CAMVR 3.2 with four views: the title, the sentences, and empty snippets."""
 
 
-def camvr(passage: Passage) -> list[View]:
+def snippets(passage: Passage) -> list[View]:
     return BY_SNIPPETS[passage.id]
-
-
-def without_padding(passage: Passage) -> list[View]:
-    return [view for view in camvr(passage) if view[2] != ""]
-
-
-def merged(passage: Passage) -> list[View]:
-    return camvr(passage)[::2]
-
-
-def mvr(passage: Passage) -> list[View]:
-    return [(number, None, None, None) for number in range(4)]
-
-
-def dpr(passage: Passage) -> list[View]:
-    return [(0, (0, len(passage.text)), passage.text, None)]
 
 
 def sentences(passage: Passage) -> list[View]:
@@ -79,20 +60,19 @@ def sentences(passage: Passage) -> list[View]:
     return [(number, (start, stop), passage.text[start:stop], None) for number, (start, stop) in spans]
 
 
-def dual_cross(passage: Passage) -> list[View]:
-    whole = (0, len(passage.text))
-    asked = QUERIES[passage.id] or [None]
-    return [(number, whole, passage.text, query) for number, query in enumerate(asked)]
+def whole(passage: Passage, *queries: str) -> list[View]:
+    asked = enumerate(queries or [None])
+    return [(number, (0, len(passage.text)), passage.text, query) for number, query in asked]
 
 
-CASES = {
-    "camvr": camvr,
-    "camvr without padding": without_padding,
-    "camvr merged": merged,
-    "mvr": mvr,
-    "dpr": dpr,
+CASES: dict[str, Callable[[Passage], list[View]]] = {
+    "camvr": snippets,
+    "camvr without padding": lambda passage: [view for view in snippets(passage) if view[2] != ""],
+    "camvr merged": lambda passage: snippets(passage)[::2],
+    "mvr": lambda passage: [(number, None, None, None) for number in range(4)],
+    "dpr": whole,
     "sentence": sentences,
-    "dual-cross": dual_cross,
+    "dual-cross": lambda passage: whole(passage, *QUERIES[passage.id]),
 }
 
 
@@ -136,39 +116,27 @@ def test_each_row_stands_for_a_view_of_its_passage(base: Path, tmp_path: Path, c
         assert len(found[row].parts) == (4 if case.startswith("camvr") else len(expected[passage.id]))
 
 
-def test_passages_come_once_and_in_order(base: Path, tmp_path: Path) -> None:
-    index, made = make_index([1, 1, 1, 1]), make_layout(base, "dpr")
-    corpus = PassageRows(shard_files(write_passages(tmp_path / "corpus", PASSAGES)))
-    passages = IndexedPassages(index, made, corpus)
-    assert [each.row for each in passages.read(np.array([[3, 0, -1], [3, 2, 0]]))] == [0, 2, 3]
-    assert list(passages.read(np.array([-1, -1]))) == []
-
-
-def test_the_corpus_s_own_columns_come_along_in_order(base: Path, tmp_path: Path) -> None:
-    folder = write_passages(tmp_path / "corpus", PASSAGES)
-    (file,) = shard_files(folder)
+def test_passages_come_once_and_in_order_with_the_corpus_s_own_columns(base: Path, tmp_path: Path) -> None:
+    (file,) = shard_files(write_passages(tmp_path / "corpus", PASSAGES))
     urls = [f"https://example.org/{passage.id}" for passage in PASSAGES]
     pq.write_table(pq.read_table(file).append_column("url", pa.array(urls)), file)
     passages = IndexedPassages(make_index([1, 1, 1, 1]), make_layout(base, "dpr"), PassageRows([file]))
-    assert [indexed.columns for indexed in passages.read(np.array([0, 2]))] == [
-        {"url": "https://example.org/b"},
-        {"url": "https://example.org/c"},
-    ]
+    found = [(each.row, each.columns) for each in passages.read(np.array([[3, 0, -1], [3, 2, 0]]))]
+    assert found == [(row, {"url": urls[row]}) for row in (0, 2, 3)]
+    assert list(passages.read(np.array([-1, -1]))) == []
 
 
 def test_another_corpus_or_layout_than_the_index_s_is_refused(base: Path, tmp_path: Path) -> None:
     index = make_index([4, 1, 3, 1])
     backwards = PassageRows(shard_files(write_passages(tmp_path / "backwards", PASSAGES[::-1])))
-    with pytest.raises(
-        InputError, match="its passage 0 is 'b', but the corpus has 'd' there; build the index"
-    ):
+    line = "its passage 0 is 'b', but the corpus has 'd' there; build the index"
+    with pytest.raises(InputError, match=line):
         list(IndexedPassages(index, make_layout(base, "camvr"), backwards).read(np.array([0])))
     less = PassageRows(shard_files(write_passages(tmp_path / "less", PASSAGES[1:])))
     with pytest.raises(InputError, match="it has 4 passages, but its corpus 3: build the index again"):
         IndexedPassages(index, make_layout(base, "camvr"), less)
     corpus = PassageRows(shard_files(write_passages(tmp_path / "corpus", PASSAGES)))
     (indexed,) = IndexedPassages(index, make_layout(base, "dpr"), corpus).read(np.array([0]))
-    with pytest.raises(
-        InputError, match=r"passage 'b': the embeddings hold 4 views where the layout makes 1: encode"
-    ):
+    line = r"passage 'b': the embeddings hold 4 views where the layout makes 1: encode"
+    with pytest.raises(InputError, match=line):
         _ = indexed.views

@@ -70,13 +70,9 @@ def test_a_result_is_no_wider_than_the_index(tmp_path, shards):
 
 def test_equal_input_gives_equal_files_whatever_the_shards(tmp_path, shards):
     one, _ = build(tmp_path, *shards, name="one")
-    two, _ = build(tmp_path, *shards, name="two")
+    two, _ = build(tmp_path, write_embeddings(tmp_path / "ab", ["p0", "p1", "p2"], [*A, *B]), name="two")
     for name in ("views.f16", "passages.parquet", "index.json"):
         assert (one / name).read_bytes() == (two / name).read_bytes()
-    whole = write_embeddings(tmp_path / "ab", ["p0", "p1", "p2"], [*A, *B])
-    three, _ = build(tmp_path, whole, name="three")
-    for name in ("views.f16", "passages.parquet", "index.json"):
-        assert (one / name).read_bytes() == (three / name).read_bytes(), "whatever the shards"
 
 
 def test_an_exact_index_stays_what_it_is(tmp_path, shards):
@@ -108,13 +104,18 @@ def test_shards_that_do_not_belong_together_are_refused(tmp_path, shards):
         build(tmp_path, name="i4")
 
 
-def test_given_passages_score_the_max_of_their_views_as_a_search_has_it(tmp_path):
+@pytest.mark.parametrize("at_once", [None, 9])
+def test_given_passages_score_the_max_of_their_views_as_a_search_has_it(at_once, monkeypatch):
+    """Whatever is scored beside a pair and at once, also where one question has many passages beside the others."""
+    for module in (stored_views, view_index) if at_once else ():
+        monkeypatch.setattr(module, "PAIRS_AT_ONCE", at_once)
+        monkeypatch.setattr(stored_views, "SCORED_AT_ONCE", 5)
     rng = np.random.default_rng(0)
     views = [rng.normal(size=(n, 3)) - 2 for n in (2, 0, 1, 5, 0, 3, 0)]  # with none between and at the end
-    folder = write_embeddings(tmp_path / "e", [f"p{i}" for i in range(7)], views)
-    index = ViewIndex.load(build(tmp_path, folder)[0])
-    queries = rng.normal(size=(6, 3)).astype(np.float32) * 40
-    numbers = rng.integers(-1, 7, (6, 9))
+    index = hand_index(views, [f"p{i}" for i in range(7)])
+    queries = rng.normal(size=(30, 3)).astype(np.float32) * 40
+    numbers = np.full((30, 20), -1)
+    numbers[:, :9], numbers[20:, 1:], numbers[7] = rng.integers(-1, 7, (30, 9)), -1, rng.integers(0, 7, 20)
     scores = passage_scores(index, queries, numbers)
     stored = [v.astype(np.float16).astype(np.float64) for v in views]
     for query, row, got in zip(queries.astype(np.float64), numbers, scores, strict=True):
@@ -124,30 +125,10 @@ def test_given_passages_score_the_max_of_their_views_as_a_search_has_it(tmp_path
     assert (scores[np.isfinite(scores)] < 0).any()
     top = index.search(queries, 4)
     np.testing.assert_allclose(passage_scores(index, queries, top.passages), top.scores, rtol=1e-5, atol=1e-4)
-    alone = np.array(
-        [
-            [passage_scores(index, q[None], np.array([[n]]))[0, 0] for n in range_]
-            for q, range_ in zip(queries, numbers, strict=True)
-        ]
-    )
+    pairs = zip(queries, numbers, strict=True)
+    alone = [[passage_scores(index, q[None], np.array([[n]]))[0, 0] for n in row] for q, row in pairs]
     np.testing.assert_array_equal(alone, scores, "to the bit, whatever is asked for beside it")
-    assert passage_scores(index, queries[:0], numbers[:0]).shape == (0, 9)
-
-
-def test_given_passages_score_the_same_however_many_are_scored_at_once(monkeypatch):
-    """Also where one question has many passages beside the others."""
-    rng = np.random.default_rng(0)
-    passages = [rng.standard_normal((1 + number % 4, 8)) for number in range(300)]
-    index = hand_index(passages, [f"p{number:03}" for number in range(300)])
-    rows = np.full((100, 30), -1)
-    rows[:, 0] = rng.integers(0, 300, 100)
-    rows[7] = rng.integers(0, 300, 30)
-    queries = rng.standard_normal((100, 8)).astype(np.float32)
-    expected = passage_scores(index, queries, rows)
-    for module in (stored_views, view_index):
-        monkeypatch.setattr(module, "PAIRS_AT_ONCE", 9)
-    monkeypatch.setattr(stored_views, "SCORED_AT_ONCE", 5)
-    np.testing.assert_array_equal(passage_scores(index, queries, rows), expected)
+    assert passage_scores(index, queries[:0], numbers[:0]).shape == (0, 20)
 
 
 def test_questions_of_another_model_are_refused(tmp_path, shards):
