@@ -23,13 +23,9 @@ def test_bm25_negatives(retrieval):
 
 def test_the_text_of_a_positive_is_no_bm25_negative_under_another_id(tmp_path):
     passages = [passage("a", "red house"), passage("b", "red boat"), passage("c", "red house")]
-    inputs = {
-        "passages": LocalArtifact(write_passages(tmp_path / "passages", passages), "p"),
-        "questions": LocalArtifact(
-            questions_folder(tmp_path / "questions", [question("q", "red?", ["x"], ["c"])]), "q"
-        ),
-    }
-    out = tmp_path / "negatives"
-    out.mkdir()
+    asked = questions_folder(tmp_path / "questions", [question("q", "red?", ["x"], ["c"])])
+    folders = {"passages": write_passages(tmp_path / "passages", passages), "questions": asked}
+    inputs = {name: LocalArtifact(folder, name) for name, folder in folders.items()}
+    (out := tmp_path / "negatives").mkdir()
     bm25_negatives(StepContext(Config(), inputs, {"negatives": out}, RecordedEvents()))
     assert read_negatives(out)["q"] == {"bm25": ["b"]}

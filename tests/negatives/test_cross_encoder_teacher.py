@@ -13,7 +13,7 @@ from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Corpus, Encode, Mining, Questions, Train
 from multiview.errors import InputError
 from multiview.negatives.cross_encoder import read_teacher, teach, teacher_accuracy
-from multiview.negatives.mining import teacher_fingerprint
+from multiview.negatives.mining import cross_encoder_fingerprint, teacher_fingerprint
 from multiview.negatives.negatives_file import SCHEMA, with_positives
 from multiview.steps.context import StepContext
 from multiview.training.data import training_data
@@ -37,10 +37,7 @@ def judge(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def data(tmp_path) -> dict[str, LocalArtifact]:
-    return {
-        "passages": training_material.write_shard(tmp_path / "passages", PASSAGES),
-        **training_material.write_training_data(tmp_path, QUESTIONS, POOL),
-    }
+    return training_material.training_inputs(tmp_path, PASSAGES, QUESTIONS, POOL)
 
 
 def taught(judge: Path, data: dict[str, LocalArtifact], folder: Path) -> tuple[LocalArtifact, RecordedEvents]:
@@ -115,10 +112,10 @@ def test_examples_have_the_logits_of_their_own_lists(judge, data, tmp_path):
         ids = [example.positive, *example.negatives]
         assert example.teacher == tuple(logits[example.question.qid][id_] for id_ in ids)
         assert len(ids) == 3 and all(map(math.isfinite, example.teacher))
-    drawn = [
-        [(e.positive, e.negatives) for e in map(each.__getitem__, range(24))] for each in (stream, plain)
-    ]
-    assert drawn[0] == drawn[1], "a teacher changes nothing of what is drawn"
+    drawn, plainly_drawn = (
+        [(each[i].positive, each[i].negatives) for i in range(24)] for each in (stream, plain)
+    )
+    assert drawn == plainly_drawn, "a teacher changes nothing of what is drawn"
     assert not plain[0].teacher
 
 
@@ -134,21 +131,13 @@ def test_a_model_comes_nearer_to_its_teacher_without_the_teacher_being_there(
     monkeypatch.setattr("multiview.encoding.cross_encoder.CrossEncoder.__init__", never)
     last = {}
     for weight in (1e-9, 10.0):
-        settings = Train(
-            batch_size=6,
-            epochs=30,
-            negatives=2,
-            distill_weight=weight,
-            dropout=0.0,
-            learning_rate=1e-3,
-            warmup_steps=0,
-        )
+        rates = {"distill_weight": weight, "dropout": 0.0, "learning_rate": 1e-3, "warmup_steps": 0}
+        settings = Train(batch_size=6, epochs=30, negatives=2, **rates)
         chosen = Config.partial({"train": settings, "questions": Questions(), "corpus": Corpus()})
         events, output = RecordedEvents(), tmp_path / f"model-{weight}"
         output.mkdir()
-        train(
-            StepContext(chosen, {"start": start, **data, "negatives": negatives}, {"model": output}, events)
-        )
+        inputs = {"start": start, **data, "negatives": negatives}
+        train(StepContext(chosen, inputs, {"model": output}, events))
         found = {
             name: [value for each, value, _ in events.metrics if each == name]
             for name in ("loss", "contrastive_loss", "distill_loss")
@@ -168,9 +157,8 @@ def test_negatives_that_no_teacher_scored_are_refused(data, tmp_path):
         training_data(without, tmp_path)
 
 
-def test_the_key_holds_the_teacher(judge, tmp_path):
+def test_the_key_holds_the_teacher(judge):
     config = Config.partial({"mining": Mining(cross_encoder=str(judge))})
-    other = Config.partial({"mining": Mining(cross_encoder=str(classifier(tmp_path / "other", seed=1)))})
-    assert teacher_fingerprint(config) != teacher_fingerprint(other)
+    assert teacher_fingerprint(config) == cross_encoder_fingerprint(config) != {}
     with pytest.raises(InputError, match=r"^mining\.cross_encoder: distillation needs"):
         teacher_fingerprint(Config.partial({"mining": Mining()}))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.data.answers import has_answer
+from multiview.data.answers import QuestionAnswers, has_answer
 from multiview.data.passages import PassageLookup, equal_texts
 from multiview.data.questions import positive_ids
 from multiview.errors import InputError
@@ -37,21 +37,11 @@ def retrieved(draw_):
     ]
     numbers = range(len(passages))
     k = draw_(st.integers(1, 10))
-    questions, rows = [], []
+    questions, rows, names = [], [], [*(p.id for p in passages), "gone"]
     for q in range(draw_(st.integers(1, 4))):
-        positives = draw_(
-            st.lists(
-                st.sampled_from([p.id for p in passages] + ["gone"]), min_size=1, max_size=3, unique=True
-            )
-        )
-        questions.append(
-            question(
-                f"q{q}",
-                "?",
-                draw_(st.lists(st.sampled_from([*WORDS, "!?", "red green"]), min_size=1, max_size=2)),
-                positives,
-            )
-        )
+        positives = draw_(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
+        answers = draw_(st.lists(st.sampled_from([*WORDS, "!?", "red green"]), min_size=1, max_size=2))
+        questions.append(question(f"q{q}", "?", answers, positives))
         hits = draw_(st.permutations(numbers))[: draw_(st.integers(0, k))]
         rows.append([*hits, *[-1] * (k - len(hits))][:k])
     return passages, questions, np.array(rows, np.int64), draw_(st.permutations(passages))
@@ -80,12 +70,6 @@ def test_no_negative_is_a_positive_or_holds_an_answer_or_is_padding(case):
                 expected.append(number)
         assert numbers[q][left.kept[q]].tolist() == expected
     assert list(left.totals().values()) == counted
-
-
-def test_every_positive_is_excluded_not_only_the_first():
-    ids = pa.array(["a", "b", "c"])
-    hits = Positives(ids, [question("q", "?", ["x"], ["a", "c"])]).hits(np.array([[2, 1, 0]]))
-    assert hits.tolist() == [[True, False, True]]
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdxy"), max_size=9), max_size=6), st.data())
@@ -126,11 +110,20 @@ def test_answers_may_be_patterns():
 
 
 def test_a_retrieved_passage_that_is_not_in_the_corpus_is_named():
+    rows, ids, asked = np.array([[0, 1]]), pa.array(["a", "b"]), [question("q", "?", ["x"], ["a"])]
     with pytest.raises(InputError, match="not in this corpus .first: 'b'"):
-        holding(
-            np.array([[0, 1]]),
-            pa.array(["a", "b"]),
-            [passage("a", "x")],
-            [question("q", "?", ["x"], ["a"])],
-            "string",
-        )
+        holding(rows, ids, [passage("a", "x")], asked, "string")
+
+
+def test_a_pair_is_matched_once_however_often_it_occurs(monkeypatch):
+    pairs, answered = [], QuestionAnswers.answered
+
+    def counted(self, texts, rows, asking):
+        pairs.extend(zip(texts.take(pa.array(rows)).to_pylist(), asking.tolist(), strict=True))
+        return answered(self, texts, rows, asking)
+
+    monkeypatch.setattr(QuestionAnswers, "answered", counted)
+    passages = [passage(id_, f"text {id_}") for id_ in "abc"]
+    asked = [question(f"q{n}", "?", ["a"], []) for n in range(6)]
+    held = holding(np.array([[0, 1, 1, 2, -1]] * 6), pa.array([*"abc"]), passages, asked, "string")
+    assert held.tolist() == [[True, False, False, False, False]] * 6 and len(pairs) == 3 * 6

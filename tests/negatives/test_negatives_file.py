@@ -11,14 +11,15 @@ import pytest
 from multiview.errors import InputError
 from multiview.negatives.negatives_file import (
     NEGATIVES_FILE,
-    SCHEMA,
     negatives_table,
     read_negatives,
+    read_positives,
+    with_positives,
     write_negatives,
 )
 
 
-def test_table_keeps_rank_order_and_empty_rows():
+def test_tables_keep_rank_order_empty_rows_and_what_mining_found(tmp_path):
     ids = pa.array(["a", "b", "c"])
     numbers = np.array([[2, 0, 1], [1, -1, -1], [0, 2, -1]])
     kept = np.array([[True, False, True], [False, False, False], [True, True, False]])
@@ -29,40 +30,40 @@ def test_table_keeps_rank_order_and_empty_rows():
         {"qid": "y", "source": "mined", "negative_ids": [], "scores": []},
         {"qid": "z", "source": "mined", "negative_ids": ["a", "c"], "scores": [2.0, 2.0]},
     ]
-
-
-def test_pool_keeps_sources_apart_and_drops_duplicates(tmp_path):
-    ids = pa.array(["a", "b", "c"])
-    ones = np.ones((2, 2))
-    kept = np.ones((2, 2), bool)
-    bm25 = negatives_table("bm25", ["x", "y"], np.array([[1, 0], [2, 1]]), ones, kept, ids)
-    mined = negatives_table("mined", ["y", "x"], np.array([[1, 0], [0, 2]]), ones, kept, ids)
-    write_negatives(tmp_path, pa.concat_tables([bm25, mined, bm25]))
-    assert read_negatives(tmp_path) == {
-        "x": {"bm25": ["b", "a"], "mined": ["a", "c"]},
-        "y": {"bm25": ["c", "b"], "mined": ["b", "a"]},
-    }
+    write_negatives(tmp_path, table)
+    assert read_positives(tmp_path) == {}, "as of BM25's negatives"
+    found = np.array([[False, True, False], [True, False, False], [False, False, False]])
+    table = with_positives(table, numbers, found, ids)
+    assert table["positive_ids"].to_pylist() == [["a"], ["b"], []]
+    write_negatives(tmp_path, table)
+    assert read_positives(tmp_path) == {"x": ["a"], "y": ["b"]}
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_pool_is_that_of_plain_lists(tmp_path, seed):
-    """Sources in several rows and row groups, passages twice in a row, questions without negatives, positives among them."""
+    """Sources in several rows and row groups, passages twice in a row, questions without negatives, positives among them;
+    no negatives at all, and strings as other writers have them."""
     draws = random.Random(seed)
     ids = [f"p{number}" for number in range(12)]
     rows = [
         {
             "qid": f"q{draws.randrange(5)}",
             "source": draws.choice(("bm25", "mined", "given")),
-            "negative_ids": draws.choices(ids, k=draws.randrange(6)),
+            "negative_ids": draws.choices(ids, k=draws.randrange(6)) if draws.random() > 0.1 else None,
             "scores": [],
         }
-        for _ in range(draws.randrange(20))
+        for _ in range(seed and draws.randrange(20))
     ]
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), tmp_path / NEGATIVES_FILE, row_group_size=3)
+    text = (pa.string(), pa.large_string())[seed % 2]
+    lists = [("negative_ids", pa.list_(text)), ("scores", pa.list_(pa.float32()))]
+    table = pa.Table.from_pylist(rows, schema=pa.schema([("qid", text), ("source", text), *lists]))
+    pq.write_table(table, tmp_path / NEGATIVES_FILE, row_group_size=3)
     plain: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         sources = plain.setdefault(row["qid"], {})
-        sources[row["source"]] = list(dict.fromkeys([*sources.get(row["source"], ()), *row["negative_ids"]]))
+        sources[row["source"]] = list(
+            dict.fromkeys([*sources.get(row["source"], ()), *(row["negative_ids"] or ())])
+        )
     pool = read_negatives(tmp_path)
     assert pool == plain and list(pool) == list(plain)
     assert all(list(pool[qid]) == list(plain[qid]) for qid in plain)
@@ -73,23 +74,6 @@ def test_the_pool_is_that_of_plain_lists(tmp_path, seed):
         for qid, of in plain.items()
     }
     assert read_negatives(tmp_path, positives) == left
-
-
-@pytest.mark.parametrize("ids", [pa.string(), pa.large_string()])
-@pytest.mark.parametrize("rows", [0, 2])
-def test_there_may_be_no_negatives_and_other_writers_have_other_strings(tmp_path, rows, ids):
-    table = pa.table(
-        {
-            "qid": pa.array(["q0", "q1"][:rows], ids),
-            "source": pa.array(["given"] * rows, ids),
-            "negative_ids": pa.array([["p1", "p2"], None][:rows], pa.list_(ids)),
-            "scores": pa.array([[], []][:rows], pa.list_(pa.float32())),
-        }
-    )
-    write_negatives(tmp_path, table)
-    pool = read_negatives(tmp_path)
-    assert pool == {"q0": {"given": ["p1", "p2"]}, "q1": {"given": []}} if rows else not pool
-    assert not rows or read_negatives(tmp_path, {"q0": ["p1"]})["q0"] == {"given": ["p2"]}
 
 
 def test_memory_has_four_bytes_per_negative(tmp_path):

@@ -64,22 +64,15 @@ def test_both_are_bm25_s_and_then_the_given_ones(retrieval, tmp_path):
 
 def test_training_draws_from_given_negatives_as_from_any_source(tmp_path):
     questions = QUESTIONS[:1]
-    inputs = {
-        "passages": training_material.write_shard(
-            tmp_path / "passages", [training_material.passage(i) for i in range(5)]
-        ),
-        **training_material.write_training_data(tmp_path, questions, {}),
-    }
+    passages = [training_material.passage(i) for i in range(5)]
+    inputs = training_material.training_inputs(tmp_path, passages, questions, {})
     given_negatives(StepContext(Config(), inputs, {"negatives": inputs["negatives"].path}, RecordedEvents()))
     events = RecordedEvents()
     found = training_data(StepContext(Config(train=Train(epochs=40)), inputs, {}, events), tmp_path)
     items = found.stream
     assert isinstance(items, QuestionStream)
-    assert items.pool == {"q0": {"given": ["p002", "p001"]}} and set(found.passages) == {
-        "p000",
-        "p001",
-        "p002",
-    }
+    assert items.pool == {"q0": {"given": ["p002", "p001"]}}
+    assert set(found.passages) == {"p000", "p001", "p002"}
     assert {items[i].negatives for i in range(len(items))} == {("p001",), ("p002",)}
     assert events.facts["questions_with_given_negatives"] == 1
 
@@ -96,8 +89,7 @@ def test_a_plan_has_the_step_that_writes_the_wanted_negatives(wanted, step):
         assert isinstance(source, Output) and str(source.path) == step
 
 
-@pytest.mark.parametrize("wanted", ["given", "both"])
-def test_two_rounds_train_on_a_dpr_file_s_own_negatives(tmp_path, wanted):
+def test_two_rounds_train_on_a_dpr_file_s_own_negatives(tmp_path):
     """The whole training, on a file that also brings its passages: mined negatives are added to those of round one."""
     project = Project.make(tmp_path)
     overrides = gather(str(project.folder / "tiny.yaml"), ["train.max_steps=2", "evaluation.analyses=[]"])
@@ -107,27 +99,26 @@ def test_two_rounds_train_on_a_dpr_file_s_own_negatives(tmp_path, wanted):
     tables = squad.passages(overrides["questions"]["source"])
     texts = {row["id"]: row for table in tables for row in table.to_pylist()}
     ids = list(texts)
+
+    def contexts(*names: str) -> list[dict[str, str]]:
+        return [{"psg_id": id_, "title": texts[id_]["title"], "text": texts[id_]["text"]} for id_ in names]
+
     rows = [
         {
             "question": row["question"],
             "answers": row["answers"],
-            "positive_ctxs": [_context(texts[row["positive_ids"]])],
-            "hard_negative_ctxs": [_context(texts[id_]) for id_ in ids[:4] if id_ != row["positive_ids"]],
+            "positive_ctxs": contexts(row["positive_ids"]),
+            "hard_negative_ctxs": contexts(*(id_ for id_ in ids[:4] if id_ != row["positive_ids"])),
         }
         for row in asked
     ]
     (tmp_path / "biencoder.json").write_text(json.dumps(rows))
-    overrides["questions"]["source"] = str(tmp_path / "biencoder.json")
-    overrides["questions"]["hard_negatives"] = wanted
-    overrides["corpus"]["source"] = [str(tmp_path / "biencoder.json"), overrides["corpus"]["source"][1]]
+    source = str(tmp_path / "biencoder.json")
+    overrides["questions"] |= {"source": source, "hard_negatives": "given"}
+    overrides["corpus"]["source"] = [source, overrides["corpus"]["source"][1]]
     store = LocalStore(tmp_path / "store")
     records = run_plan(training(overrides), store)
     pool = read_negatives(store.root / records["camvr/round-2/mine"]["negatives"].data)
-    sources = {"given": ["given", "mined"], "both": ["bm25", "given", "mined"]}[wanted]
-    assert pool and all(list(found) == sources for found in pool.values())
+    assert pool and all(list(found) == ["given", "mined"] for found in pool.values())
     assert all(set(found["given"]) <= set(ids[:4]) for found in pool.values())
     assert any(found["given"] for found in pool.values()) and any(found["mined"] for found in pool.values())
-
-
-def _context(passage: dict[str, str]) -> dict[str, str]:
-    return {"psg_id": passage["id"], "title": passage["title"], "text": passage["text"]}
