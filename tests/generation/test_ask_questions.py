@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -180,6 +181,9 @@ UNUSABLE: list[Any] = [
     '{"question": ["What?"]}',
     '{"question": "  "}',
     '{"a":' * 5000,
+    "{" * 300_000,
+    json.dumps({"question": "w" * 3000}),
+    json.dumps({"question": "\0"}),
     {"role": "assistant", "content": None, "refusal": "I cannot."},
     {"role": "assistant", "content": [{"type": "text", "text": "What?"}]},
     400,
@@ -188,33 +192,26 @@ USABLE = [
     '```json\n{"question": "What?"}\n```',
     '<think>{"question": "Why?"} {x}</think>{"question": "What?", "note": {"a": 1}}',
     '{"question": " What?\\n"} {',
+    '{"question": "What\\ud83d"} \ud83d',
 ]
 
 
 def test_what_holds_no_question_is_counted_and_left_out(chat: ChatServer, tmp_path: Path) -> None:
+    """Of half a character a question mark is kept."""
     answers = [*UNUSABLE, *USABLE]
 
     def content(body: Any) -> Any:
-        number = int(re.findall(r"Part: .*?(\d+)\.", body["messages"][0]["content"])[0])
-        return answers[number]
+        return answers[int(re.findall(r"Part: .*?(\d+)\.", body["messages"][0]["content"])[0])]
 
     chat.content = content
-    passages = [passage(f"p{n}", f"Number {n}.") for n in range(len(answers))]
+    passages = [passage(f"p{n:02d}", f"Number {n}.") for n in range(len(answers))]
     made = Asked(tmp_path, chat, passages)
     assert [q.question for q in made.questions] == ["What?"] * len(USABLE)
     assert made.events.facts["unusable_answers"] == len(UNUSABLE)
-    assert made.events.warnings == [
-        f"{len(UNUSABLE)} snippets got no usable question from the language model"
-    ]
+    line = f"{len(UNUSABLE)} snippets got no usable question from the language model"
+    assert made.events.warnings == [line]
     again = Asked(tmp_path, chat, passages)
     assert not chat.asked and again.questions == made.questions
-
-
-def test_halves_of_characters_are_written(chat: ChatServer, tmp_path: Path) -> None:
-    chat.content = lambda body: '{"question": "What \\ud83d?"} \ud83d'
-    made = Asked(tmp_path, chat)
-    assert {q.question for q in made.questions} == {"What ??"}
-    assert Asked(tmp_path, chat).questions == made.questions and not chat.asked
 
 
 @given(st.dictionaries(st.text(), st.text() | st.none() | st.lists(st.integers())), st.text())
@@ -267,12 +264,6 @@ def test_a_budget_ends_the_step_with_a_line_and_keeps_the_answers(chat: ChatServ
     assert not chat.asked, "what is known costs nothing"
 
 
-def test_tokens_are_estimated_where_the_endpoint_does_not_count(chat: ChatServer, tmp_path: Path) -> None:
-    chat.usage = False
-    assert "budget=2000" in refused(tmp_path, chat, budget=2000, concurrency=1)
-    assert 1 < len(chat.asked) < 24
-
-
 @pytest.mark.parametrize("key", ["", "wrong"])
 def test_a_key_that_is_refused_is_one_line_at_once(
     chat: ChatServer,
@@ -314,9 +305,15 @@ def test_an_endpoint_that_stays_away_is_one_line(
         assert len(chat.asked) == 24 - answered
 
 
-def test_a_model_that_is_not_there_is_one_line(chat: ChatServer, tmp_path: Path) -> None:
-    chat.content = lambda body: 404
-    assert "make_questions.llm: m at http" in (line := refused(tmp_path, chat)) and "no such thing" in line
+@pytest.mark.parametrize(
+    ("status", "said"), [(404, "no such thing"), (302, "Error code: 302"), (307, "Error code: 307")]
+)
+def test_a_refusal_is_one_line_and_no_snippet_goes_where_another_server_sends_it(
+    chat: ChatServer, tmp_path: Path, status: int, said: str
+) -> None:
+    chat.content = lambda body: status
+    assert "make_questions.llm: m at http" in (line := refused(tmp_path, chat)) and said in line
+    assert max(chat.tries.values()) == 1
 
 
 def test_a_damaged_file_of_answers_is_named(chat: ChatServer, tmp_path: Path) -> None:
@@ -329,33 +326,20 @@ def test_a_damaged_file_of_answers_is_named(chat: ChatServer, tmp_path: Path) ->
     assert len(chat.asked) == 24
 
 
-@pytest.mark.parametrize("score", [float("nan"), float("inf"), 500, 0, True, None, "5"])
-def test_a_score_beyond_the_scale_keeps_nothing(chat: ChatServer, tmp_path: Path, score: Any) -> None:
+def test_a_score_beyond_the_scale_keeps_nothing(chat: ChatServer, tmp_path: Path) -> None:
     prompt = tmp_path / "prompt.yaml"
     prompt.write_text("question: About $snippet?\njudge: Does '$snippet' answer '$question'?\nleast: 2\n")
-    chat.content = lambda body: json.dumps({"question": "Who?", "score": score})
-    made = Asked(tmp_path, chat, prompt=str(prompt))
+    scores = itertools.cycle([float("nan"), float("inf"), 500, 0, True, None, "5"])
+    chat.content = lambda body: json.dumps({"question": "Who?", "score": next(scores)})
+    made = Asked(tmp_path, chat, prompt=str(prompt), concurrency=1)
     assert not made.questions and made.events.facts["judged_too_low"] == 24
 
 
-@pytest.mark.parametrize("counted", [float("nan"), -5, 0, "12", True, None])
-def test_tokens_are_estimated_where_their_count_is_none(
-    chat: ChatServer, tmp_path: Path, counted: Any
-) -> None:
-    chat.counted = counted
-    assert "make_questions.llm.budget=5: the answers of m" in refused(tmp_path, chat, budget=5, concurrency=1)
-
-
-@pytest.mark.parametrize("status", [302, 307])
-def test_no_snippet_goes_where_another_server_sends_it(chat: ChatServer, tmp_path: Path, status: int) -> None:
-    chat.content = lambda body: status
-    assert f"Error code: {status}" in refused(tmp_path, chat)
-    assert max(chat.tries.values()) == 1
-
-
-@pytest.mark.parametrize(
-    "answer", ["{" * 300_000, json.dumps({"question": "w" * 3000}), json.dumps({"question": "\0"})]
-)
-def test_an_answer_that_no_question_is_is_left_out(chat: ChatServer, tmp_path: Path, answer: str) -> None:
-    chat.content = lambda body: answer
-    assert Asked(tmp_path, chat, PASSAGES[:1]).events.facts["unusable_answers"] == 2
+def test_tokens_are_estimated_where_the_endpoint_counts_none(chat: ChatServer, tmp_path: Path) -> None:
+    for number, counted in enumerate([float("nan"), -5, 0, "12", True, None]):
+        chat.counted = counted
+        line = refused(tmp_path / f"{number}", chat, budget=5, concurrency=1)
+        assert "make_questions.llm.budget=5: the answers of m" in line
+    chat.usage = False
+    assert "budget=2000" in refused(tmp_path, chat, budget=2000, concurrency=1)
+    assert 1 < len(chat.asked) < 24

@@ -11,23 +11,23 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Encode, Generation
 from multiview.data import queries
 from multiview.data.passages import Passage
-from multiview.data.queries import iterate_queries, with_queries
+from multiview.data.queries import FILE, iterate_queries, with_queries
 from multiview.errors import InputError
 from multiview.generation import generate
-from multiview.generation import generate as module
 from multiview.generation.generate import TOP_K, TOP_P, QueryGenerator, candidates, generate_queries, uniforms
 from multiview.generation.generators import INPUT_LENGTH, input_length, load
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints
 from tests.fixtures.events import RecordedEvents
+from tests.fixtures.full_gpu import full
 from tests.fixtures.tiny import tiny_t5
 
 SETTINGS = Generation(queries=3, max_length=8, batch_size=4)
@@ -53,21 +53,18 @@ def _expected(generator: QueryGenerator) -> dict[str, list[str]]:
     return queries_of(generator, PASSAGES)
 
 
-@given(st.permutations(range(len(PASSAGES))), st.sets(st.integers(1, len(PASSAGES) - 1), max_size=3))
+@given(st.permutations(range(len(PASSAGES))), st.sets(st.integers(1, len(PASSAGES) - 1)))
+@example(range(len(PASSAGES)), {*range(1, len(PASSAGES))})
 @settings(max_examples=6, deadline=None)
 def test_queries_are_the_same_whatever_the_order_and_the_shards(
-    generator: QueryGenerator, order: list[int], cuts: set[int]
+    generator: QueryGenerator, order: Sequence[int], cuts: set[int]
 ) -> None:
+    """Also each passage alone."""
     edges = [0, *sorted(cuts), len(order)]
     found: dict[str, list[str]] = {}
     for start, stop in pairwise(edges):
         found |= queries_of(generator, [PASSAGES[number] for number in order[start:stop]])
     assert found == _expected(generator)
-
-
-def test_a_passage_alone_has_the_queries_that_it_has_among_others(generator: QueryGenerator) -> None:
-    for passage in PASSAGES:
-        assert queries_of(generator, [passage])[passage.id] == _expected(generator)[passage.id]
 
 
 def test_every_batch_of_one_length_has_one_shape(
@@ -85,7 +82,7 @@ def test_every_batch_of_one_length_has_one_shape(
         shapes[-1] = (shapes[-1][0], tuple(given["encoder_outputs"].last_hidden_state.shape))
         return write(**given)
 
-    monkeypatch.setattr(module, "BUCKET", 16)
+    monkeypatch.setattr(generate, "BUCKET", 16)
     monkeypatch.setattr(generator.model, "get_encoder", lambda: spy)
     monkeypatch.setattr(generator.model, "generate", written)
     lengths = {-(-len(generator._tokens(passage)) // 16) * 16 for passage in PASSAGES}
@@ -129,11 +126,6 @@ def test_the_draws_of_a_passage_differ_and_so_do_seeds_and_passages(
 
 
 def test_a_gpu_that_is_full_has_a_hint(generator: QueryGenerator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch's error is raised here by hand: no GPU is needed."""
-
-    def full(*_: object, **__: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
-
     monkeypatch.setattr(generator.model, "generate", full)
     with pytest.raises(InputError, match=r"^the GPU's memory is full: set generation.batch_size below 4$"):
         queries_of(generator, PASSAGES[:1])
@@ -149,48 +141,36 @@ def test_the_title_is_read_where_it_is_asked_for(t5: Path) -> None:
 
 
 def run(
-    t5: Path, passages: LocalArtifact, output: Path, checkpoints: Any = None, **options: Any
+    t5: Path, passages: Sequence[Passage], output: Path, checkpoints: Any = None
 ) -> tuple[RecordedEvents, Path]:
     output.mkdir()
-    events = RecordedEvents()
-    chosen = Config.partial({"encode": Encode(), "generation": SETTINGS.model_copy(update=options)})
-    inputs = {"generator": LocalArtifact(t5, "t5"), "passages": passages}
+    events, shard = RecordedEvents(), training_material.write_shard(output / "passages", passages)
+    chosen = Config.partial({"encode": Encode(), "generation": SETTINGS})
+    inputs = {"generator": LocalArtifact(t5, "t5"), "passages": shard}
     generate_queries(StepContext(chosen, inputs, {"queries": output}, events, checkpoints))
     return events, output
 
 
-@pytest.fixture
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_step_writes_queries_in_passage_order_and_the_very_bytes_where_it_was_killed(
+    generator: QueryGenerator, t5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(generate, "ROW_GROUP", 5)
     monkeypatch.setattr(queries, "PARTS_PER_CHECKPOINT", 1)
-
-
-def test_the_step_writes_the_queries_in_passage_order(
-    generator: QueryGenerator, t5: Path, tmp_path: Path, small_parts: None
-) -> None:
-    shard = training_material.write_shard(tmp_path / "passages", PASSAGES)
-    events, output = run(t5, shard, tmp_path / "out")
-    assert [(name, list(queries)) for name, queries in iterate_queries(output)] == [
-        (passage.id, _expected(generator)[passage.id]) for passage in PASSAGES
-    ]
-    file = pq.read_metadata(output / "queries.parquet")
+    events, whole = run(t5, PASSAGES, tmp_path / "whole")
+    assert {name: list(queries) for name, queries in iterate_queries(whole)} == _expected(generator)
+    assert [name for name, _ in iterate_queries(whole)] == [passage.id for passage in PASSAGES]
+    file = pq.read_metadata(whole / FILE)
     assert [file.row_group(number).num_rows for number in range(file.num_row_groups)] == [5, 5, 2]
     assert events.steps[-1] == (12, 12, "passages")
     assert events.facts["passages"] == 12 and events.facts["queries"] == 36
     assert events.facts["empty_queries"] == 0 and not events.warnings
 
-
-def test_a_killed_run_goes_on_and_writes_the_very_bytes_of_an_uninterrupted_one(
-    t5: Path, tmp_path: Path, small_parts: None
-) -> None:
-    shard = training_material.write_shard(tmp_path / "passages", PASSAGES)
-    _, whole = run(t5, shard, tmp_path / "whole")
     kept = KeptCheckpoints(tmp_path / "checkpoints", stop_after=2)
     with pytest.raises(KeyboardInterrupt):
-        run(t5, shard, tmp_path / "killed", kept)
+        run(t5, PASSAGES, tmp_path / "killed", kept)
     kept.stop_after = None
-    events, resumed = run(t5, shard, tmp_path / "resumed", kept)
-    assert (resumed / "queries.parquet").read_bytes() == (whole / "queries.parquet").read_bytes()
+    events, resumed = run(t5, PASSAGES, tmp_path / "resumed", kept)
+    assert (resumed / FILE).read_bytes() == (whole / FILE).read_bytes()
     assert [done for done, _, _ in events.steps] == [11, 12], "what was done is not done again"
 
 
@@ -199,12 +179,9 @@ def test_empty_queries_are_left_out_and_counted(
 ) -> None:
     drawn = [["", "a", "a"], ["", "", ""], ["b", "c", "d"]]
     monkeypatch.setattr(QueryGenerator, "queries", lambda self, passages: reversed([*enumerate(drawn)]))
-    events, output = run(
-        t5, training_material.write_shard(tmp_path / "passages", PASSAGES[:3]), tmp_path / "out"
-    )
+    events, output = run(t5, PASSAGES[:3], tmp_path / "out")
     assert list(iterate_queries(output)) == [("p000", ("a", "a")), ("p001", ()), ("p002", ("b", "c", "d"))]
-    counted = {name: value for name, value in events.facts.items() if name != "passages"}
-    assert counted == {
+    assert {name: value for name, value in events.facts.items() if name != "passages"} == {
         "queries": 5,
         "distinct_queries": 4,
         "empty_queries": 4,
@@ -215,7 +192,7 @@ def test_empty_queries_are_left_out_and_counted(
 
 
 def test_queries_are_read_beside_their_passages(t5: Path, tmp_path: Path) -> None:
-    _, output = run(t5, training_material.write_shard(tmp_path / "passages", PASSAGES[:4]), tmp_path / "out")
+    _, output = run(t5, PASSAGES[:4], tmp_path / "out")
     of = dict(iterate_queries(output))
     assert list(with_queries(PASSAGES[:4], output)) == [(p, of[p.id]) for p in PASSAGES[:4]]
     with pytest.raises(InputError, match="queries of 'p000' where passage 'p001' comes"):

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,16 +23,6 @@ def test_what_a_token_is_drawn_from_is_what_transformers_would_draw_from(
     warped = TopPLogitsWarper(top_p)(ids, TopKLogitsWarper(top_k)(ids, scores.double()))
     torch.testing.assert_close(ours, warped.softmax(-1))
     assert (tokens.diff(dim=1) > 0).all(), "in the order of tokens"
-
-
-def test_top_k_and_top_p_by_hand() -> None:
-    scores = torch.log(torch.tensor([[0.1, 0.4, 0.2, 0.3]]))
-    probabilities, tokens = candidates(scores, 3, 1.0)
-    assert tokens.tolist() == [[1, 2, 3]]
-    assert probabilities[0].tolist() == pytest.approx([4 / 9, 2 / 9, 3 / 9])
-    # Of the three, 4/9 + 3/9 is the first sum that reaches 0.75; 4/9 alone reaches 0.4.
-    assert candidates(scores, 3, 0.75)[0][0].tolist() == pytest.approx([4 / 7, 0, 3 / 7])
-    assert candidates(scores, 3, 0.4)[0][0].tolist() == pytest.approx([1, 0, 0])
 
 
 def test_a_number_finds_its_token_and_never_an_impossible_one() -> None:
@@ -64,12 +53,6 @@ def test_draws_have_the_probabilities_of_the_softmax_among_the_top_k() -> None:
         real = expected > 0
         chi_squared = ((observed - expected)[real] ** 2 / expected[real]).sum()
         assert chi_squared < 18.47, "the 0.1 % point of χ² with four degrees of freedom"
-
-
-def test_one_token_is_left_of_each_row() -> None:
-    scores = torch.randn(3, 9, generator=torch.Generator().manual_seed(0))
-    left = SeededSampler(torch.from_numpy(uniforms(0, "p", 3, 4)), 4, 0.9)(torch.zeros(3, 2), scores)
-    assert left.isfinite().sum(-1).tolist() == [1, 1, 1]
 
 
 def test_numbers_depend_on_seed_passage_and_draw_alone() -> None:

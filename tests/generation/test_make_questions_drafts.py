@@ -188,21 +188,12 @@ def test_a_killed_generation_continues_and_ends_with_the_same_bytes(
         return whole(self, passages)
 
     monkeypatch.setattr(QueryGenerator, "queries", counted)
-    generate_questions(context(passages, tmp_path / "again", KeptCheckpoints(tmp_path / "kept"), **made))
+    again = context(passages, tmp_path / "again", KeptCheckpoints(tmp_path / "kept"), **made)
+    generate_questions(again)
+    assert isinstance(events := again.events, RecordedEvents)
+    assert events.steps[-1] == (len(PASSAGES), len(PASSAGES), "passages")
+    assert events.facts["passages"] == len(PASSAGES)
+    assert events.facts["questions"] == len(read_questions(tmp_path / "again"))
     assert (tmp_path / "again" / FILE).read_bytes() == (tmp_path / "whole" / FILE).read_bytes()
     parts = pq.ParquetFile(tmp_path / "whole" / FILE).metadata.num_row_groups
     assert 0 < len(asked) == parts - 4, "the parts of the checkpoint are not generated again"
-
-
-def test_progress_counts_the_passages_of_the_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(make_questions, "ROW_GROUP", 7)
-    given_context = context(
-        training_material.write_shard(tmp_path / "passages", PASSAGES), tmp_path / "drafts"
-    )
-    crop_questions(given_context)
-    events = given_context.events
-    assert isinstance(events, RecordedEvents)
-    done = [step[0] for step in events.steps]
-    assert done == sorted(done) and events.steps[-1] == (len(PASSAGES), len(PASSAGES), "passages")
-    assert events.facts["passages"] == len(PASSAGES)
-    assert events.facts["questions"] == len(read_questions(tmp_path / "drafts"))

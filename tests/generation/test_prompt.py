@@ -58,12 +58,12 @@ def test_a_prompt_that_does_not_suit_is_named(tmp_path: Path, text: str, line: s
         prompt_fingerprint(settings(file), None)
 
 
-def test_a_prompt_that_is_not_utf8_is_named_and_not_sent_with_other_letters(tmp_path: Path) -> None:
-    (file := tmp_path / "prompt.yaml").write_bytes('question: "für $snippet"'.encode("latin-1"))
+def test_a_prompt_that_is_not_there_or_not_utf8_is_named_and_not_sent_with_other_letters(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "prompt.yaml"
+    with pytest.raises(InputError, match="prompt.yaml"):
+        read_prompt(str(file))
+    file.write_bytes('question: "für $snippet"'.encode("latin-1"))
     with pytest.raises(InputError, match=f"^{file}: cannot be read .*utf-8.*; is it complete"):
         read_prompt(str(file))
-
-
-def test_a_prompt_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="prompt.yaml"):
-        read_prompt(str(tmp_path / "prompt.yaml"))
