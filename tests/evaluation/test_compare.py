@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,23 +27,39 @@ def questions(qids: list[str], **columns: list) -> pa.Table:
     return pa.table({"qid": qids, **ranks, **columns})
 
 
+def compared(
+    folder: Path,
+    values: dict[str, list[float | None]],
+    qids: list[str] | None = None,
+    metrics: dict[str, dict[str, float]] | None = None,
+    **settings: Any,
+) -> Path:
+    """The output of a comparison of systems by one metric, whose value per question is given, or by their `metrics`."""
+    evaluations = []
+    for system, column in values.items():
+        (folder / system).mkdir(parents=True)
+        asked = qids or [f"q{i}" for i in range(len(column))]
+        if metrics is None:
+            mean = np.mean([value for value in column if value is not None])
+            of, table = {"mrr_at_10": mean, "views": 0.5}, questions(asked, mrr_at_10=column)
+        else:
+            of, table = metrics[system], questions(asked)
+        (folder / system / "metrics.json").write_text(json.dumps(of))
+        (folder / system / "qrels.trec").write_text("q0 0 p 1\n")
+        pq.write_table(table, folder / system / "questions.parquet")
+        evaluations.append(LocalArtifact(folder / system, system))
+    (output := folder / "comparison").mkdir()
+    step = Config.partial({"comparison": Comparison(rows=tuple(values), **settings)})
+    compare(StepContext(step, {"evaluations": evaluations}, {"comparison": output}, RecordedEvents()))
+    return output
+
+
 def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
     """The rows keep their order, which is not alphabetical."""
     figures = {"mvr": 0.25, "dpr": 0.5, "bm25": 0.125}
-    evaluations = []
-    for system, value in figures.items():
-        folder = tmp_path / system
-        folder.mkdir()
-        (folder / "metrics.json").write_text(json.dumps({"accuracy_at_20": 1.0, "accuracy_at_5": value}))
-        pq.write_table(questions(["q", "without gold"]), folder / "questions.parquet")
-        evaluations.append(LocalArtifact(folder, system))
-    output = tmp_path / "comparison"
-    output.mkdir()
-    settings = Config.partial({"comparison": Comparison(rows=tuple(figures))})
-    events = RecordedEvents()
-    compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, events))
-    metrics = json.loads((output / "metrics.json").read_text())
-    assert {system: values["accuracy_at_5"] for system, values in metrics.items()} == figures
+    given = {system: {"accuracy_at_20": 1.0, "accuracy_at_5": value} for system, value in figures.items()}
+    output = compared(tmp_path, {system: [None, None] for system in figures}, metrics=given)
+    assert json.loads((output / "metrics.json").read_text()) == given
     table = (output / "table.md").read_text().splitlines()
     assert [cell.strip() for cell in table[0].split("|")[2:4]] == ["acc@5", "acc@20"]
     assert [line.split("|")[1].strip() for line in table[2:5]] == list(figures)
@@ -50,28 +67,6 @@ def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
 
     significance = json.loads((output / "significance.json").read_text())
     assert significance["systems"] == {system: {} for system in figures}, "there is no value a question"
-
-
-def compared(
-    tmp_path: Path, values: dict[str, list[float | None]], qids: list[str] | None = None, **settings
-) -> Path:
-    """The output of a comparison of systems by one metric, whose value per question is given."""
-    evaluations = []
-    for system, column in values.items():
-        folder = tmp_path / system
-        folder.mkdir(parents=True)
-        mean = np.mean([value for value in column if value is not None])
-        (folder / "metrics.json").write_text(json.dumps({"mrr_at_10": mean, "views": 0.5}))
-        (folder / "qrels.trec").write_text("q0 0 p 1\n")
-        asked = qids or [f"q{i}" for i in range(len(column))]
-        pq.write_table(questions(asked, mrr_at_10=column), folder / "questions.parquet")
-        evaluations.append(LocalArtifact(folder, system))
-    output = tmp_path / "comparison"
-    output.mkdir()
-    section = Comparison(rows=tuple(values), **settings)
-    step = Config.partial({"comparison": section})
-    compare(StepContext(step, {"evaluations": evaluations}, {"comparison": output}, RecordedEvents()))
-    return output
 
 
 def test_figures_on_generated_questions_are_marked_below_the_table(tmp_path: Path) -> None:
@@ -98,10 +93,8 @@ def test_a_comparison_marks_what_differs(tmp_path: Path) -> None:
     lines = (output / "table.md").read_text().splitlines()
     cells = [line.split("|")[2].strip() for line in lines[2:5]]
     assert [cell.endswith("†") for cell in cells] == [False, True, False]
-    assert (
-        lines[6].startswith("† differs from mvr, p < 0.05: paired randomisation test")
-        and "10,000" in lines[6]
-    )
+    assert lines[6].startswith("† differs from mvr, p < 0.05: paired randomisation test")
+    assert "10,000" in lines[6]
     significance = json.loads((output / "significance.json").read_text())
     assert significance["baseline"] == "mvr"
     figures = {system: of["mrr_at_10"] for system, of in significance["systems"].items()}

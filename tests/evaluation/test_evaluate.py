@@ -40,6 +40,14 @@ def measured(passages: Path, folder: Path, events: Events | None = None, **evalu
     return StepContext(settings, inputs, outputs, events or RecordedEvents())
 
 
+def by_bm25(folder: Path, settings: Config, **inputs: Path) -> Path:
+    """A folder with the evaluation of BM25 on what some folders hold."""
+    staged = {name: LocalArtifact(path, name) for name, path in inputs.items()}
+    (out := folder / "evaluation").mkdir()
+    evaluate_bm25(StepContext(settings, staged, {"evaluation": out}, RecordedEvents()))
+    return out
+
+
 def test_other_tools_find_our_figures_in_the_files(tmp_path):
     """Scores do not tie. Three questions of twelve: one without gold, one without results."""
     rng = np.random.default_rng(0)
@@ -105,61 +113,24 @@ def test_an_evaluation_by_hand(tmp_path):
 
     out, events = write("one")
     # First answers: p0 at 2, p3 at 3, p1 at 2, none. Gold: p2 at 3, p3 at 3, p4 at 1 and p1 at 2, none.
-    expected = {
-        "accuracy_at_1": 0.0,
-        "accuracy_at_2": 0.5,
-        "accuracy_at_3": 0.75,
-        "recall_at_1": 0.5 / 4,
-        "recall_at_2": 1 / 4,
-        "recall_at_3": 3 / 4,
-    }
+    expected = {"accuracy_at_1": 0.0, "accuracy_at_2": 0.5, "accuracy_at_3": 0.75}
+    expected |= {"recall_at_1": 0.5 / 4, "recall_at_2": 1 / 4, "recall_at_3": 3 / 4}
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics == pytest.approx(expected)  # nothing at 100, beyond the depth
     assert {name: value for name, value, _ in events.metrics} == metrics
     table = pq.read_table(out / "questions.parquet")
     assert table.column("recall_at_2").to_pylist() == [0, 0, 1, 0]
     assert table.column("accuracy_at_2").to_pylist() == [1, 0, 1, 0]
-    assert table.drop_columns(list(metrics)).to_pylist() == [
-        {
-            "qid": "q0",
-            "rank_of_first_answer": 2,
-            "rank_of_first_gold": 3,
-            "top_passage_id": "p4",
-            "top_score": 3.0,
-            "top_view": 5,
-            "top_start": 0,
-            "top_stop": 3,
-        },
-        {
-            "qid": "q1",
-            "rank_of_first_answer": 3,
-            "rank_of_first_gold": 3,
-            "top_passage_id": "p0",
-            "top_score": 3.0,
-            "top_view": 5,
-            "top_start": 2,
-            "top_stop": 7,
-        },
-        {
-            "qid": "q2",
-            "rank_of_first_answer": 2,
-            "rank_of_first_gold": 1,
-            "top_passage_id": "p4",
-            "top_score": 3.0,
-            "top_view": 5,
-            "top_start": None,
-            "top_stop": None,
-        },
-        {
-            "qid": "q3",
-            "rank_of_first_answer": None,
-            "rank_of_first_gold": None,
-            "top_passage_id": None,
-            "top_score": None,
-            "top_view": None,
-            "top_start": None,
-            "top_stop": None,
-        },
+    rows = table.drop_columns(list(metrics))
+    assert rows.column_names == [
+        *("qid", "rank_of_first_answer", "rank_of_first_gold"),
+        *("top_passage_id", "top_score", "top_view", "top_start", "top_stop"),
+    ]
+    assert [list(row.values()) for row in rows.to_pylist()] == [
+        ["q0", 2, 3, "p4", 3.0, 5, 0, 3],
+        ["q1", 3, 3, "p0", 3.0, 5, 2, 7],
+        ["q2", 2, 1, "p4", 3.0, 5, None, None],
+        ["q3", *[None] * 7],
     ]
     assert list(read_trec_run(out / "run.trec")) == ["q0", "q1", "q2"]
     assert read_qrels(out / "qrels.trec")["q2"] == {"p1": 1, "p4": 1}
@@ -177,12 +148,9 @@ def test_evaluation_of_a_model(retrieval):
     for q in retrieval.questions:
         ranking = run[q.qid]
         assert len(ranking) == 20
-        np.testing.assert_allclose(
-            [s for _, s in ranking], [plain[q.qid][name] for name, _ in ranking], rtol=1e-4
-        )
-        np.testing.assert_allclose(
-            [s for _, s in ranking], sorted(plain[q.qid].values())[::-1][:20], rtol=1e-4
-        )
+        scores = [score for _, score in ranking]
+        np.testing.assert_allclose(scores, [plain[q.qid][name] for name, _ in ranking], rtol=1e-4)
+        np.testing.assert_allclose(scores, sorted(plain[q.qid].values())[::-1][:20], rtol=1e-4)
         first.append([has_answer(texts[name], q.answers) for name, _ in ranking])
     metrics = json.loads((out / "metrics.json").read_text())
     counted = {f"{m}_at_{k}" for m in ("accuracy", "recall") for k in (1, 5, 20)}
@@ -190,19 +158,6 @@ def test_evaluation_of_a_model(retrieval):
     for k in (1, 5, 20):
         assert metrics[f"accuracy_at_{k}"] == pytest.approx(np.mean([any(row[:k]) for row in first]))
     assert events.facts["search_seconds_per_question"] > 0
-
-
-def test_bm25_is_evaluated_by_the_same_figures(retrieval):
-    model, _ = retrieval.run("evaluation", evaluate)
-    out, events = retrieval.run("evaluation", evaluate_bm25)
-    again, _ = retrieval.run("evaluation", evaluate_bm25)
-    metrics = json.loads((out / "metrics.json").read_text())
-    assert set(metrics) == set(json.loads((model / "metrics.json").read_text()))
-    assert metrics["recall_at_1"] > 0.4  # questions are a sentence's own words
-    assert {path.name for path in out.iterdir()} | {"analyses"} == {path.name for path in model.iterdir()}
-    for path in out.iterdir():
-        assert path.read_bytes() == (again / path.name).read_bytes()
-    assert {name for name, _, _ in events.metrics} == set(metrics)
 
 
 def test_doct5query_is_bm25_over_passages_with_their_queries_appended(tmp_path):
@@ -220,14 +175,12 @@ def test_doct5query_is_bm25_over_passages_with_their_queries_appended(tmp_path):
         question("q2", "awake", ["awake"], ["p0"]),
         question("q3", "rust", ["language"], ["p2"]),
     ]
-    inputs = {
-        "passages": LocalArtifact(write_passages(tmp_path / "passages", passages), ""),
-        "questions": LocalArtifact(questions_folder(tmp_path / "questions", asked), ""),
-        "queries": LocalArtifact(tmp_path / "queries", ""),
-    }
-    (tmp_path / "out").mkdir()
-    evaluate_bm25(StepContext(SETTINGS, inputs, {"evaluation": tmp_path / "out"}, RecordedEvents()))
-    found = read_trec_run(tmp_path / "out" / "run.trec")
+    folder, given = (
+        write_passages(tmp_path / "passages", passages),
+        questions_folder(tmp_path / "asked", asked),
+    )
+    out = by_bm25(tmp_path, SETTINGS, passages=folder, questions=given, queries=tmp_path / "queries")
+    found = read_trec_run(out / "run.trec")
     texts = [replace(p, text=f"{p.text} {' '.join(dict(drawn)[p.id])}") for p in passages]
     index = Bm25Index.of(texts, Bm25(), "english")
     top = index.search([each.question for each in asked], 3)
@@ -237,8 +190,8 @@ def test_doct5query_is_bm25_over_passages_with_their_queries_appended(tmp_path):
         assert [score for _, score in found[each.qid]] == pytest.approx(top.scores[row, : len(rows)].tolist())
     assert [name for name, _ in found["q0"]] == ["p0", "p1"], "a query that was drawn twice counts twice"
     assert [name for name, _ in found["q1"]] == ["p1"], "by a query's word alone"
-    assert (tmp_path / "out" / "run.trec").read_text().splitlines()[0].endswith("doct5query")
-    rows = pq.read_table(tmp_path / "out" / "questions.parquet").to_pylist()
+    assert (out / "run.trec").read_text().splitlines()[0].endswith("doct5query")
+    rows = pq.read_table(out / "questions.parquet").to_pylist()
     assert [row["rank_of_first_answer"] for row in rows] == [None, 1, 1, 1], "a query holds no answer"
     assert [row["rank_of_first_gold"] for row in rows] == [1, 1, 1, 1]
 
@@ -251,22 +204,12 @@ def test_bm25_and_answers_without_spaces_between_words(tmp_path, language):
     for setting in (language, "english"):
         corpus = Corpus(language=setting, shards=1)
         done = Done(tmp_path / setting, corpus, Questions(source=(file,), dev_source=(file,)))
-        inputs = {
-            "passages": LocalArtifact(done.output["passages"], ""),
-            "questions": LocalArtifact(done.output["dev_questions"], ""),
-        }
-        (out := tmp_path / setting / "evaluation").mkdir()
         chosen = Config(corpus=corpus, evaluation=Evaluation(at=(1, 3), depth=3))
-        evaluate_bm25(StepContext(chosen, inputs, {"evaluation": out}, RecordedEvents()))
+        passages, questions = (done.output[name] for name in ("passages", "dev_questions"))
+        out = by_bm25(tmp_path / setting, chosen, passages=passages, questions=questions)
         found[setting] = json.loads((out / "metrics.json").read_text())
     assert found[language]["recall_at_1"] == found[language]["accuracy_at_1"] == 1
     assert found["english"]["accuracy_at_1"] < 0.5
-
-
-def test_an_evaluation_with_another_model_is_refused(retrieval):
-    other = LocalArtifact(retrieval.inputs["model"].path, "another")
-    with pytest.raises(InputError, match="the index holds views of model"):
-        retrieval.run("evaluation", evaluate, model=other)
 
 
 def test_no_questions_is_an_error_that_names_the_way_out(retrieval):
@@ -283,9 +226,8 @@ def test_a_run_says_that_what_it_found_holds_no_answer_at_all(last, tmp_path):
     top = TopPassages(np.array([[0, 1]] * 2), np.ones((2, 2), np.float32), np.zeros((2, 2), np.int32))
     (tmp_path / "out").mkdir()
     events = RecordedEvents()
-    write_evaluation(
-        measured(folder, tmp_path / "out", events, depth=2), top, pa.array(["p0", "p1"]), questions
-    )
+    context = measured(folder, tmp_path / "out", events, depth=2)
+    write_evaluation(context, top, pa.array(["p0", "p1"]), questions)
     line = "no passage among the first 2 of any question holds an answer (first: 'red|fox')"
     assert [warning.startswith(line) for warning in events.warnings] == [True] * (last == "tea|leaves")
     nothing = RecordedEvents()
@@ -306,22 +248,12 @@ def test_bm25_on_squad_reaches_the_figures_measured_for_it(tmp_path):
     pq.write_table(table, tmp_path / "passages" / "shard-00.parquet")
     rows = pq.read_table(data / "dev.parquet").to_pylist()[::35]
     questions = [question(r["qid"], r["question"], r["answers"], [r["positive_passage_id"]]) for r in rows]
-    inputs = {
-        "passages": LocalArtifact(tmp_path / "passages", ""),
-        "questions": LocalArtifact(questions_folder(tmp_path / "questions", questions), ""),
-    }
-    (tmp_path / "out").mkdir()
+    asked = questions_folder(tmp_path / "questions", questions)
     settings = Config.partial(vars(SETTINGS) | {"evaluation": Evaluation()})
-    evaluate_bm25(StepContext(settings, inputs, {"evaluation": tmp_path / "out"}, RecordedEvents()))
-    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
-    measured = {
-        "accuracy_at_5": 0.895,
-        "recall_at_5": 0.872,
-        "accuracy_at_20": 0.952,
-        "recall_at_20": 0.936,
-        "accuracy_at_100": 0.98,
-        "recall_at_100": 0.971,
-    }
+    out = by_bm25(tmp_path, settings, passages=tmp_path / "passages", questions=asked)
+    metrics = json.loads((out / "metrics.json").read_text())
+    measured = {"accuracy_at_5": 0.895, "accuracy_at_20": 0.952, "accuracy_at_100": 0.98}
+    measured |= {"recall_at_5": 0.872, "recall_at_20": 0.936, "recall_at_100": 0.971}
     for name, value in measured.items():
         # 303 of 10,570 questions (standard error 0.02 at top-5), and our stemmer and stop words.
         assert metrics[name] == pytest.approx(value, abs=0.05), name

@@ -1,13 +1,23 @@
-"""Each figure equals its plain formula; run and qrels files say the same to other tools."""
+"""Each figure equals its plain formula; files of runs and judgments are TREC's own, also for ids with white space."""
 
 import math
 
+import ir_measures
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.evaluation.metrics import first_rank, gold_metrics, means, top_k_accuracy
+from multiview.evaluation.metrics import (
+    first_rank,
+    gold_metrics,
+    means,
+    quoted,
+    top_k_accuracy,
+    write_qrels,
+    write_trec_run,
+)
+from tests.fixtures.by_trec import by_trec, read_qrels, read_trec_run
 
 
 @settings(max_examples=100, deadline=None)
@@ -25,12 +35,6 @@ def test_questions_without_answers_do_not_count():
     np.testing.assert_array_equal(values["accuracy_at_1"], [1, 0, np.nan])
     assert means(values) == {"accuracy_at_1": 0.5}
     assert means(top_k_accuracy(np.array([0]), np.array([False]), [1])) == {}
-
-
-def test_first_rank():
-    hits = np.array([[0, 0, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]], bool)
-    assert first_rank(hits).tolist() == [3, 1, 0]
-    assert first_rank(np.zeros((2, 0), bool)).tolist() == [0, 0]
 
 
 @st.composite
@@ -66,12 +70,6 @@ def plain_gold_metrics(ranking: list[str], grades: dict[str, int]) -> dict[str, 
     return recall | {"mrr_at_10": 1 / first, "ndcg_at_10": found / ideal}
 
 
-def test_ndcg_by_hand():
-    """Grades 1, none, 3 at ranks 1 to 3, where 3, 1 would be best: (1 + 3 / 2) / (3 + 1 / log2 3)."""
-    values = gold_metrics({"q": ["a", "x", "b"]}, {"q": {"b": 3, "a": 1}}, [], 10)
-    assert values["ndcg_at_10"] == pytest.approx([(1 + 3 / 2) / (3 + 1 / math.log2(3))], abs=1e-6)
-
-
 @pytest.mark.parametrize(
     ("depth", "names"),
     [
@@ -88,3 +86,40 @@ def test_recall_at_1000_counts_to_rank_1000_and_no_further():
     ranking = [f"p{i}" for i in range(1001)]
     values = gold_metrics({"q": ranking}, {"q": {"p999": 1, "p1000": 1}}, [], 1001)
     assert values["recall_at_1000"].tolist() == [0.5]
+
+
+WORDS = st.text(st.sampled_from("aé% \t\n\u2028\u3000~/"), max_size=5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(WORDS)
+def test_quoted_ids_are_one_word_and_come_back(tmp_path_factory, name):
+    word = quoted(name)
+    assert (word.split() or [""]) == [word] and not any(c.isspace() for c in word)
+    path = tmp_path_factory.mktemp("run") / "run.trec"
+    if name:
+        write_trec_run(path, {name: [(name, 1.5)]})
+        assert read_trec_run(path) == {name: [(name, 1.5)]}
+
+
+def test_an_id_without_white_space_is_written_as_it_is():
+    assert [quoted(name) for name in ("sq-12", "a/b:c", "Zürich")] == ["sq-12", "a/b:c", "Zürich"]
+    assert [quoted(name) for name in ("a b", "50%")] == ["a%20b", "50%25"]
+
+
+def test_files_are_trec_s_own_and_come_back(tmp_path):
+    run = {"q1": [("b", 2.5), ("a", 0.1)], "q 2": [("c", -1.0)]}
+    write_trec_run(tmp_path / "run.trec", run, tag="camvr")
+    gold = {"q1": {"a": 2}, "q 2": {"c": 1, "d": 3}}
+    write_qrels(tmp_path / "qrels.trec", gold)
+    assert (tmp_path / "qrels.trec").read_text() == "q1 0 a 2\nq%202 0 c 1\nq%202 0 d 3\n"
+    assert (tmp_path / "run.trec").read_text().splitlines() == [
+        "q1 Q0 b 1 2.5 camvr",
+        "q1 Q0 a 2 0.100000001 camvr",
+        "q%202 Q0 c 1 -1 camvr",
+    ]
+    read = read_trec_run(tmp_path / "run.trec")
+    assert list(read) == ["q1", "q 2"]
+    assert np.float32(read["q1"][1][1]) == np.float32(0.1)
+    assert read_qrels(tmp_path / "qrels.trec") == gold
+    assert by_trec(tmp_path, ir_measures.RR) == pytest.approx((1 / 2 + 1) / 2)

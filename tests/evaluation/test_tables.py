@@ -55,13 +55,10 @@ def mlflow_tags(project: Project) -> dict[str, dict[str, str]]:
     tracking.ship(LocalStore(Path(project.store)), run, project.tracking)
     client = MlflowClient(project.tracking)
     (experiment,) = [e for e in client.search_experiments() if e.name == names.EXPERIMENT]
+    marks = ("train_questions", "dev_questions")
     return {
-        shown.data.tags.get(names.TAG_PATH) or shown.data.tags[names.TAG_LEVEL]: {
-            tag: shown.data.tags[tag]
-            for tag in ("train_questions", "dev_questions")
-            if tag in shown.data.tags
-        }
-        for shown in client.search_runs([experiment.experiment_id])
+        tags.get(names.TAG_PATH) or tags[names.TAG_LEVEL]: {tag: tags[tag] for tag in marks if tag in tags}
+        for tags in (shown.data.tags for shown in client.search_runs([experiment.experiment_id]))
     }
 
 
@@ -90,11 +87,6 @@ def test_only_the_training_is_marked_where_dev_questions_are_labelled(project, m
     assert "training questions were generated from the corpus: camvr (crop)" in " ".join(printed.split())
     tags = mlflow_tags(project)
     assert tags["pipeline"] == tags["system"] == {"train_questions": "generated: crop"}
-
-
-def test_labelled_runs_have_no_mark(project, monkeypatch, capsys):
-    assert "generated" not in trained(project, monkeypatch, capsys, {})
-    assert not any(mlflow_tags(project).values())
 
 
 def test_legends_of_what_is_labelled_or_gone_are_empty(tmp_path: Path):

@@ -8,12 +8,7 @@ import torch
 from transformers import AutoModel
 
 from multiview.evaluation.analyses import attention as module
-from multiview.evaluation.analyses.analysis_input import NotApplicable
-from multiview.evaluation.analyses.attention import (
-    attention,
-    divergence,
-    view_attention,
-)
+from multiview.evaluation.analyses.attention import attention, divergence, view_attention
 from multiview.model.batch import make_batch
 
 
@@ -31,12 +26,6 @@ def test_divergence_of_random_attention():
     assert abs(found - found.T).max() > 0.01, "it is no distance"
 
 
-def test_divergence_by_hand():
-    found = divergence(np.array([[0.5, 0.5], [0.25, 0.75]]))
-    assert found[0, 1] == pytest.approx(0.25 * math.log(0.5) + 0.75 * math.log(1.5))
-    assert found[1, 0] == pytest.approx(0.5 * math.log(2) + 0.5 * math.log(2 / 3))
-
-
 def test_no_attention_is_floored_and_equal_attention_does_not_diverge():
     rows = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0]], np.float32)
     alpha = view_attention(rows, np.eye(3))
@@ -44,14 +33,6 @@ def test_no_attention_is_floored_and_equal_attention_does_not_diverge():
     np.testing.assert_allclose(alpha.sum(axis=1), 1, rtol=1e-12)
     found = divergence(alpha)
     assert found[0, 2] == 0 and found[0, 1] == pytest.approx(math.log(1e12), rel=1e-6)
-
-
-def test_a_view_attends_as_its_runs_do_on_average():
-    rows = np.random.default_rng(1).dirichlet(np.ones(4), 4)
-    weights = np.array([[1, 0, 0, 0], [1, 0, 0.5, 0.5]])  # a token; that token and the mean of two others
-    alpha = view_attention(rows, weights)
-    np.testing.assert_allclose(alpha[1], rows[0] / 2 + (rows[2] + rows[3]) / 4)
-    np.testing.assert_allclose(alpha[0], rows[0])
 
 
 def test_divergence_of_a_model_s_last_layer(padded):
@@ -95,8 +76,3 @@ def test_the_model_encodes_as_before(camvr):
         assert torch.equal(encoder.model.encode_passages(batch), before)
     assert seen.shape == (2, 4, batch["input_ids"].shape[1], batch["input_ids"].shape[1])
     np.testing.assert_allclose(seen.sum(dim=-1).numpy(), 1, rtol=1e-5)
-
-
-def test_one_view_a_sequence_has_nothing_to_diverge_from(dpr):
-    with pytest.raises(NotApplicable, match="two views"):
-        attention(dpr.subject())

@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 from multiview.data.answers import has_answer
-from multiview.evaluation.analyses.analysis_input import NotApplicable
 from multiview.evaluation.analyses.view_ranges import (
     correlation,
     each_view,
     first_views,
     mean_reciprocal_rank,
 )
-from tests.fixtures.analysed_model import DEPTH, WORDS, AnalysedModel, hand_index
+from tests.fixtures.analysed_model import WORDS, AnalysedModel
 from tests.fixtures.plain_queries import plain_bleu_4, plain_rouge_l
 from tests.fixtures.searched_views import retrieved_gold, stored_views
 
@@ -110,22 +109,6 @@ def test_a_corpus_of_fewer_than_ten_passages_has_an_mrr_at_10(unpadded):
     assert mean_reciprocal_rank(gold, unpadded.subject(depth=3, at=[3])) == {}
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_view_alone_is_searched_exactly_whatever_views_passages_have_and_however_they_tie(seed):
-    rng = np.random.default_rng(seed)
-    views = [rng.integers(-1, 2, (rng.integers(0, 4), 3)) for _ in range(40)]
-    ids = [f"p{i}" for i in rng.permutation(40)]
-    queries = rng.integers(-1, 2, (6, 3))
-    index = hand_index(views, ids)
-    for view, top in enumerate(index.search_views([(view, view + 1) for view in range(3)], queries, 10)):
-        has = [number for number in range(40) if len(views[number]) > view]
-        for row, query in enumerate(queries):
-            order = sorted(has, key=lambda number: (-int(views[number][view] @ query), ids[number]))[:10]
-            assert top.passages[row].tolist() == order + [-1] * (10 - len(order))
-            assert top.scores[row, : len(order)].tolist() == [views[n][view] @ query for n in order]
-            assert set(top.winning_views[row, : len(order)].tolist()) <= {view}
-
-
 def test_accuracy_of_each_view(unpadded):
     camvr = unpadded
     subject, views = camvr.subject(), stored_views(camvr)
@@ -164,11 +147,6 @@ def test_the_table_says_that_padding_views_are_indexed(padded):
     assert {row["padding_views"] for row in rows} == {True}
     assert {row["passages"] for row in rows} == {len(padded.passages)}
     assert {row["share_of_passages"] for row in rows} == {1.0}
-
-
-def test_one_view_alone_is_no_analysis(dpr):
-    with pytest.raises(NotApplicable, match="one view"):
-        each_view(dpr.subject(depth=DEPTH))
 
 
 def test_a_corpus_smaller_than_the_depth_has_all_figures(unpadded):

@@ -10,10 +10,9 @@ import pytest
 
 from multiview.evaluation.analyses.analysis_input import NotApplicable
 from multiview.evaluation.analyses.attention import cosine
-from multiview.evaluation.analyses.matrices import mean_cosines
 from multiview.evaluation.analyses.view_ranges import gold_winners, usage
 from multiview.model.layouts import LAYOUTS
-from tests.fixtures.analysed_model import DEPTH, hand_index
+from tests.fixtures.analysed_model import hand_index
 from tests.fixtures.searched_views import stored_views
 
 
@@ -78,16 +77,3 @@ def test_views_that_were_merged_are_not_compared_by_their_position(camvr):
     for analysis in (usage, cosine):
         with pytest.raises(NotApplicable, match="index.merge_views"):
             analysis(given)
-
-
-def test_cosines_by_hand():
-    views = np.array([[3.0, 0], [0, 2], [1, 0], [5, 0], [0, 0]])
-    means = mean_cosines(views, np.array([2, 2, 1]))
-    assert means[0, 1] == means[1, 0] == 0.5  # 0 and 1
-    assert means[1, 1] == 1 and means[0, 0] == pytest.approx(2 / 3), "a vector of zeros is like nothing"
-
-
-@pytest.mark.parametrize("analysis", [usage, cosine])
-def test_one_view_has_no_usage_and_no_cosines(dpr, analysis):
-    with pytest.raises(NotApplicable, match="one view"):
-        analysis(dpr.subject(depth=DEPTH))
