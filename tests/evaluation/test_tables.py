@@ -29,11 +29,7 @@ __all__ = ["unshipped"]
 
 pytestmark = pytest.mark.usefixtures("unshipped")
 
-CHANGES = {
-    "questions": {"limit": 16},
-    "train": {"rounds": 1, "max_steps": 1},
-    "evaluation": {"analyses": []},
-}
+CHANGES = {"questions": {"limit": 16}, "train": {"rounds": 1, "max_steps": 1}, "evaluation": {"analyses": []}}
 UNLABELLED = {"questions": {"origin": "crop", "source": [], "dev_source": []}}
 
 

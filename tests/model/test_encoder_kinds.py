@@ -61,12 +61,7 @@ def test_every_layout_has_the_same_views_whatever_is_beside_a_text(kind: str, ba
     """A batch of one, too, whose restarting positions transformers could take for packed texts (MVR)."""
     for name, pooling in LAYOUT_POOLINGS:
         if kind in CAUSAL and pooling == "viewer" and not LAYOUTS[name].nested:
-            with pytest.raises(
-                InputError, match=rf"^model.base: .* \({kind}\) gives .* it is causal.*{name}"
-            ) as error:
-                create(base, name, pooling)
-            assert "\n" not in str(error.value)
-            continue
+            continue  # refused (tests/model/test_encoder_bases.py)
         model = create(base, name, pooling, tied=True)
         one, other = (model.layout.passage(passage, ("Who won?",))[0] for passage in PASSAGES[1:3])
         assert len(one.input_ids) < len(other.input_ids)

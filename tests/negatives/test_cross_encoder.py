@@ -22,6 +22,7 @@ from multiview.index.ranker import write_search
 from multiview.model.base_model.files import TEACHER
 from multiview.negatives.mining import cross_encoder_fingerprint, mine_hits
 from multiview.steps.table import STEPS
+from tests.fixtures.analysed_model import WORDS
 from tests.fixtures.artifacts import passage, question
 from tests.fixtures.bases import random_base
 from tests.fixtures.cross_encoders import LONG, classifier, plain_logits
@@ -29,21 +30,6 @@ from tests.fixtures.events import RecordedEvents
 from tests.fixtures.mined_vectors import ONE, MinedVectors, mined_vectors
 from tests.fixtures.pickled_weights import pickled
 from tests.fixtures.tiny import tiny_bert
-
-WORDS = [
-    "city",
-    "river",
-    "king",
-    "battle",
-    "school",
-    "game",
-    "music",
-    "book",
-    "science",
-    "water",
-    "gold",
-    "animal",
-]
 
 
 @pytest.fixture(scope="module")

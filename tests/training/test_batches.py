@@ -40,10 +40,7 @@ TAUGHT = [
 
 
 def collated(
-    model: BiEncoder,
-    settings: Train,
-    group_cost: float = math.inf,
-    examples: list[Example] = EXAMPLES,
+    model: BiEncoder, settings: Train, group_cost: float = math.inf, examples: list[Example] = EXAMPLES
 ) -> TrainingBatch:
     return collator(model, settings, group_cost)(examples)
 

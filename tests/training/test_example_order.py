@@ -80,7 +80,7 @@ def test_a_question_has_as_many_negatives_as_there_are_and_each_once(
 
 def test_few_mined_negatives_are_met_half_of_the_time_and_each_as_often() -> None:
     """From the joined pool it would be 9 % of the time. Within a source the draws are uniform, up to chance."""
-    sizes, epochs = {"bm25": 50, "mined": 5}, 6000
+    sizes, epochs = {"bm25": 50, "mined": 5}, 2000
     items = stream({"q": pool_of(sizes)}, epochs=epochs)
     assert source_counts(items, "q") == {"bm25": epochs / 2, "mined": epochs / 2}
     drawn = Counter(items[i].negatives[0] for i in range(len(items)))

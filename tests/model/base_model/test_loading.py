@@ -42,7 +42,7 @@ def test_the_first_position_is_that_of_the_model_s_own_positions(kind: str, firs
 def test_threads_that_load_at_once_get_what_each_asked_for_and_leave_torch_as_it_was(base: Path) -> None:
     """transformers sets torch's default type and its initialisation for the whole process while it loads."""
     before = (torch.get_default_dtype(), nn.init.normal_, nn.init.ones_)
-    types = [torch.float32, torch.bfloat16] * 20
+    types = [torch.float32, torch.bfloat16] * 8
     with ThreadPoolExecutor(8) as pool:
         loaded = list(pool.map(lambda dtype: load_encoder(str(base), dtype), types))
     assert (torch.get_default_dtype(), nn.init.normal_, nn.init.ones_) == before

@@ -42,10 +42,7 @@ def causal_base(folder: Path) -> Path:
 
 def test_without_cls_and_sep_a_text_is_title_text_and_its_end(tmp_path: Path) -> None:
     base = causal_base(tmp_path)
-    for name, behind, asked in (
-        ("dpr", "", ""),
-        ("meta", " [VIE1] [VIE2] [VIE3] [VIE4]", " [VIE]"),
-    ):
+    for name, behind, asked in (("dpr", "", ""), ("meta", " [VIE1] [VIE2] [VIE3] [VIE4]", " [VIE]")):
         made = make(base, name, pooling="last" if name == "dpr" else "viewer")
         (sequence,) = made.passage(PASSAGE)
         text, who = (tokens(made, ids) for ids in made._tokens([f"Old Europe {PASSAGE.text}", "Who won?"]))
