@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from multiview.config import Mining
@@ -33,17 +33,18 @@ shares = st.none() | st.floats(0, 2, allow_subnormal=False)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(numbers, min_size=1, max_size=6), numbers | st.just(-np.inf), margins, shares)
-def test_a_hit_is_above_the_margin_by_the_plain_formula(hits, positive, margin, share):
-    above = above_margin(np.array([hits], np.float32), np.array([positive], np.float32), margin, share)
-    for hit, left_out in zip(hits, above[0], strict=True):
+@given(st.lists(st.floats(-60, 60), min_size=1, max_size=6), numbers | st.just(-np.inf), margins, shares)
+@example([0.4, -0.2, -0.6], -10.0, None, 0.05)  # 95 % of -10 is -9.5, above the positive
+def test_a_hit_is_above_the_margin_by_the_plain_formula(nearer, positive, margin, share):
+    """Of hits that score `nearer` than the positive, or less."""
+    hits = np.array([np.nan_to_num(positive, neginf=0) + np.array(nearer)], np.float32)
+    above = above_margin(hits, np.array([positive], np.float32), margin, share)
+    for hit, left_out in zip(hits[0].tolist(), above[0], strict=True):
         if positive == -np.inf:
             assert not left_out, "a question without a positive in the index has no margin"
             continue
-        expected = (margin is not None and hit > positive - margin) or hit > positive - (share or 0) * abs(
-            positive
-        )
-        assert left_out == expected
+        limits = [positive - (share or 0) * abs(positive), positive if margin is None else positive - margin]
+        assert left_out == any(hit > limit for limit in limits)
         assert left_out or hit <= positive, "whatever its sign, no margin lets a hit above the positive"
 
 
