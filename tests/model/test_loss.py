@@ -149,9 +149,11 @@ def plain_in_sequence(case: dict[str, Any], tau: float) -> float:
 def test_in_sequence_negatives_and_their_gradient_are_those_of_the_formula(seed: int, tau: float) -> None:
     """Answers in any number of views, in all, and in none."""
     case = random_case(seed)
-    others = [torch.tensor(case[name]) for name in ("positive", "real", "answers")]
+    positive, real, answers = (torch.tensor(case[name]) for name in ("positive", "real", "answers"))
     assert_formula(
-        lambda scores: in_sequence_loss(scores, *others, tau), lambda: plain_in_sequence(case, tau), case
+        lambda scores: in_sequence_loss(scores, positive, real, answers, tau),
+        lambda: plain_in_sequence(case, tau),
+        case,
     )
 
 

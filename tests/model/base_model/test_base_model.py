@@ -104,7 +104,7 @@ def with_code(folder: Path) -> None:
 def with_one_layer(folder: Path) -> None:
     """A configuration of fewer layers than there are weights for."""
     names = json.loads((folder / "config.json").read_text()).keys() & {"num_hidden_layers", "num_layers"}
-    configured(**dict.fromkeys(names, 1))(folder)
+    configured("config.json", **dict.fromkeys(names, 1))(folder)
 
 
 def bert_tokenizer_without_words(folder: Path) -> None:
