@@ -26,7 +26,6 @@ from tests.fixtures import training_material
 from tests.fixtures.bases import KINDS, random_base
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.exported_models import exported_scores, scores_of
-from tests.fixtures.tiny import tiny_bert
 
 CAUSAL = {"qwen3"}
 BY_PLACE = {"mpnet", "deberta-v2", "modernbert"}
@@ -121,20 +120,15 @@ def _train_and_export(base: Path, name: str, pooling: str, tmp_path: Path) -> No
     )
 
 
-def test_a_base_that_cannot_recompute_activations_is_refused_in_a_line(tmp_path: Path) -> None:
-    model = create(random_base(tmp_path, "mpnet"), "dpr")
-    with pytest.raises(
-        InputError, match=r"^train.gradient_checkpointing: .*MPNet.*; set train.chunk instead$"
-    ):
-        model.checkpoint_activations()
-
-
-def test_a_transformers_that_cannot_recompute_activations_is_said_in_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kind", "says"), [("mpnet", ".*MPNet.*"), ("bert", ".*")])
+def test_activations_that_cannot_be_recomputed_are_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, says: str
 ) -> None:
-    model = create(tiny_bert(tmp_path / "base"), "dpr")
-    monkeypatch.delattr(PreTrainedModel, "activation_checkpointing_enable")
-    with pytest.raises(InputError, match=r"^train.gradient_checkpointing: .*; set train.chunk instead$"):
+    """By a base, or by a version of transformers."""
+    model = create(random_base(tmp_path, kind), "dpr")
+    if kind == "bert":
+        monkeypatch.delattr(PreTrainedModel, "activation_checkpointing_enable")
+    with pytest.raises(InputError, match=f"^train.gradient_checkpointing: {says}; set train.chunk instead$"):
         model.checkpoint_activations()
 
 

@@ -1,5 +1,7 @@
 """Quality and diversity of generated queries, by hand and by the plain formulas."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,13 +56,8 @@ def test_words_of_other_alphabets_count() -> None:
 
 def test_levels_have_equal_width_and_both_ends() -> None:
     levels = diversity_levels([0, 0.1999, 0.2, 0.99, 1], {"rouge_l": [0.1, 0.3, 0.5, 0.6, 0.8]})
-    assert [(level["start"], level["stop"]) for level in levels] == [
-        (0, 0.2),
-        (0.2, 0.4),
-        (0.4, 0.6),
-        (0.6, 0.8),
-        (0.8, 1),
-    ]
+    edges = [0, 0.2, 0.4, 0.6, 0.8, 1]
+    assert [(level["start"], level["stop"]) for level in levels] == [*pairwise(edges)]
     assert [level["passages"] for level in levels] == [2, 1, 0, 0, 2]
     assert [level["self_bleu_4"] for level in levels] == [pytest.approx(0.09995), 0.2, None, None, 0.995]
     assert [level["rouge_l"] for level in levels] == pytest.approx([0.2, 0.5, None, None, 0.7])

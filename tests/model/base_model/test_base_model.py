@@ -224,7 +224,7 @@ def refused(setting: str, base: Path | str, line: str) -> Iterator[None]:
         *((setting, kind) for setting in (GENERATOR, TEACHER) for kind in LOADED if kind not in TOKENIZERS),
     ],
 )
-def test_a_base_is_refused_by_its_files_before_anything_is_loaded_or_when_it_is_loaded(
+def test_a_base_is_refused_by_its_files_or_when_it_is_loaded(
     bases: dict[str, Path], setting: str, kind: str, tmp_path: Path
 ) -> None:
     base, (change, line) = tmp_path / "base", (FILES | LOADED)[kind]
