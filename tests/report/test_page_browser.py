@@ -4,23 +4,17 @@ import pytest
 
 from multiview.data.questions import Question
 from multiview.report.contents import LOOKS
-from tests.fixtures.browser import Browser, program, started
+from tests.fixtures.browser import Browser, browser, needs_chromium
 from tests.fixtures.colours import COLOURS, contrast
 from tests.fixtures.compared_systems import BM25, CAMVR, MVR, PASSAGES, QUESTIONS, ComparedSystems, System
 from tests.fixtures.hostile_texts import HOSTILE, hostile_systems
 from tests.fixtures.page_tree import read
 
-pytestmark = pytest.mark.skipif(program() is None, reason="no Chromium here: apt-get install chromium")
+__all__ = ["browser"]
+
+pytestmark = needs_chromium
 
 PHONE = 360
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    executable = program()
-    assert executable
-    with started(executable, tmp_path_factory.mktemp("browser")) as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -17,18 +17,15 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 
-import multiview
 from multiview.errors import InputError
 from multiview.serving.follow import Generation, Generations
 from multiview.serving.limits import Limits
 from multiview.serving.named_indexes import NamedIndexes
 from multiview.serving.question_log import QuestionLog
-from multiview.serving.retriever import Retriever
 from multiview.serving.search_service import Serving
-from tests.fixtures.answering_server import answering
+from tests.fixtures.answering_server import answering, of_one
 from tests.fixtures.system_indexes import SYSTEMS
 
-PLANTED = "Whose zebra drinks lamp oil at Xyzzy?"
 VERSION = "2026-07-28"
 HEADERS = {"content-type": "application/json", "accept": "application/json", "mcp-protocol-version": VERSION}
 META = {
@@ -104,50 +101,42 @@ def test_tools_are_read_only_and_say_what_they_take(client, loaded, mode):
     assert search.input_schema["properties"]["where"]["description"].endswith("Columns: id, title, url, day")
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("more", [{}, {"k": 3, "where": "url is null"}, {"explain": True}, {"index": "mvr"}])
-def test_a_search_is_the_route_s(client, indexes, mode, more):
-    for question in indexes.questions[:2]:
-        found = call(client, "search", {"question": question, **more}, mode)
-        assert found.structured_content == client.search(question, **more)
-        assert json.loads(text(found)) == found.structured_content
-
-
 IDS = ("p3", "none", "", ".", "..", "../healthz", "a/b", "p3?x", "%70%33", "p3\n", "ä" * 500)
 INDEXES = ({}, {"index": "mvr"}, {"index": "none"}, {"index": "../x&é"})
+SEARCHES = ({}, {"k": 3, "where": "url is null"}, {"explain": True}, {"index": "mvr"})
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("index", INDEXES)
-def test_a_passage_is_the_route_s(client, mode, index):
+def test_searches_and_passages_are_the_routes(client, indexes, mode):
     async def run() -> list[CallToolResult]:
         async with agent(client, mode) as agent_:
-            return [await agent_.call_tool("passage", {"id": id, **index}) for id in IDS]
+            return [await agent_.call_tool(tool, given) for tool, given in calls]
 
-    for id, found in zip(IDS, asyncio.run(run()), strict=True):
-        path = quote(id, safe="").replace(".", "%2E")
-        sent = requests.get(f"{client.url}/passages/{path}", params=index, timeout=60)
+    searches = [{"question": indexes.questions[n], **more} for n, more in enumerate(SEARCHES)]
+    passages = [{"id": id, **index} for id in IDS for index in INDEXES]
+    calls = [*(("search", given) for given in searches), *(("passage", given) for given in passages)]
+    found = asyncio.run(run())
+    for given, answer in zip(searches, found, strict=False):
+        assert answer.structured_content == client.search(given.pop("question"), **given)
+        assert json.loads(text(answer)) == answer.structured_content
+    for given, answer in zip(passages, found[len(searches) :], strict=True):
+        path = quote(given.pop("id"), safe="").replace(".", "%2E")
+        sent = requests.get(f"{client.url}/passages/{path}", params=given, timeout=60)
         if sent.ok:
-            assert found.structured_content == sent.json()
+            assert answer.structured_content == sent.json()
         else:
-            assert line(found) == sent.json()["error"]["message"]
+            assert line(answer) == sent.json()["error"]["message"]
 
 
 REFUSED = [
     {"question": " "},
-    {"question": None},
     {"question": ["Tesla?"]},
     {"question": "?" * 2001},
     {"question": "\ud800?"},
     {"question": "?", "k": 21},
-    {"question": "?", "k": 10**400},
     {"question": "?", "k": "3"},
-    {"question": "?", "k": 2.5},
-    {"question": "?", "explain": 1},
     {"question": "?", "where": "ulr is null"},
-    {"question": "?", "where": "__import__('os').system('true')"},
     {"question": "?", "where": {"url": None}},
-    {"question": "?", "where": "(" * 4000},
     {"question": "?", "index": "/etc/passwd"},
     {"question": "?", "index": 3},
 ]
@@ -211,28 +200,16 @@ def test_what_no_agent_sends_is_refused(client):
     assert requests.get(f"{client.url}/mcp", headers=HEADERS, timeout=60).status_code == 405
 
 
-class Failing(Retriever):
-    """Fails with an error that repeats the question."""
-
-    def search(self, questions, k=10, *, explain=False, where=None):
-        if PLANTED in questions:
-            raise RuntimeError(f"cannot encode {questions[0]}")
-        return super().search(questions, k, explain=explain, where=where)
-
-
-def test_questions_of_agents_are_counted_and_logged_as_all_are_and_in_no_other_log(indexes, tmp_path, capfd):
-    retriever = multiview.load(indexes.index("camvr"))
-    retriever.__class__ = Failing
-    file = tmp_path / "questions.jsonl"
-    serving = Serving(Generations(Generation(retriever)), question_log=QuestionLog(file), agents=True)
-    with answering(serving) as client:
-        assert line(call(client, "search", {"question": PLANTED})) == "the server failed; its log says where"
+def test_questions_of_agents_are_counted_and_logged_as_all_are_and_in_no_other_log(failing, tmp_path, capfd):
+    file, planted = tmp_path / "questions.jsonl", failing.PLANTED
+    with answering(of_one(failing, question_log=QuestionLog(file), agents=True)) as client:
+        assert line(call(client, "search", {"question": planted})) == "the server failed; its log says where"
         for mode in MODES:
-            line(call(client, "search", {"question": PLANTED, "k": PLANTED}, mode))
-            line(call(client, PLANTED, {PLANTED: PLANTED}, mode))
+            line(call(client, "search", {"question": planted, "k": planted}, mode))
+            line(call(client, planted, {planted: planted}, mode))
             assert not call(client, "search", {"question": "Tesla?"}, mode).is_error
         assert client.metric('multiview_requests_total{route="/search",status="200"}') == 2
     assert [json.loads(each)["question"] for each in file.read_text().splitlines()] == ["Tesla?"] * 2
     printed = "".join(capfd.readouterr())
-    assert "/search: RuntimeError (test_agents.py:" in printed and "Traceback" not in printed
+    assert "/search: RuntimeError (conftest.py:" in printed and "Traceback" not in printed
     assert not re.search("zebra|xyzzy", printed, re.I)

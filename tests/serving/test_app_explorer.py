@@ -10,10 +10,10 @@ import pytest
 
 import multiview
 from multiview.cli.lookup import Lookup
-from multiview.serving.follow import Follower, Generation, Generations
+from multiview.serving.follow import Generation, Generations
 from multiview.serving.named_indexes import NamedIndexes
 from multiview.serving.search_service import Serving
-from tests.fixtures.answering_server import answering
+from tests.fixtures.answering_server import answering, of_champion, of_one
 from tests.fixtures.crowned import index_record, promote
 
 QUESTION = "Where was Tesla born?"
@@ -29,9 +29,7 @@ def crowned(indexes, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(crowned):
-    follower = Follower(crowned.store)
-    others = NamedIndexes(follower.generations, crowned.store, Lookup(crowned.store.url, None).index, 2)
-    with answering(Serving(follower.generations, follower, others)) as client:
+    with answering(of_champion(crowned)) as client:
         yield client
 
 
@@ -70,8 +68,7 @@ def test_a_request_may_name_an_index(client, crowned):
 
 def test_an_unknown_index_is_named_without_a_path_or_an_option_of_the_server(crowned):
     """Where one index was named and there is no champion: a lookup by MLflow's ids would fail with the database's path."""
-    retriever = multiview.load(crowned.index("camvr"))
-    generations = Generations(Generation(retriever))
+    generations = Generations(Generation(multiview.load(crowned.index("camvr"))))
     others = NamedIndexes(generations, crowned.store, Lookup(crowned.store.url, None).index, 2)
     with answering(Serving(generations, named_indexes=others)) as client:
         sent = client.get("/passages/p1?index=zz")
@@ -86,7 +83,7 @@ def test_an_unknown_index_is_named_without_a_path_or_an_option_of_the_server(cro
 
 def test_a_server_of_one_index_answers_from_it_alone(crowned):
     retriever = multiview.load(crowned.index("camvr"))
-    with answering(Serving(Generations(Generation(retriever)))) as client:
+    with answering(of_one(retriever)) as client:
         assert client.search(QUESTION, index=index_record(crowned, "camvr").key)["index"] == retriever.address
         for other in ("champion", index_record(crowned, "mvr").key):
             key = index_record(crowned, "camvr").key
@@ -105,10 +102,3 @@ def test_what_may_be_named_is_listed(client, crowned):
     assert [each["roles"] for each in found["indexes"][:2]] == [["champion 2"], ["champion 1"]]
     for each in found["indexes"]:
         assert client.search(QUESTION, index=each["name"])["index"].endswith(each["name"])
-
-
-def test_all_but_the_page_ask_for_a_key(crowned):
-    retriever = multiview.load(crowned.index("camvr"))
-    with answering(Serving(Generations(Generation(retriever)), keys=["secret"])) as client:
-        assert client.get("/").status_code == 200
-        assert client.get("/indexes").status_code == 401

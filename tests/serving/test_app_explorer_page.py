@@ -7,19 +7,17 @@ import json
 import pytest
 
 from multiview.artifacts.champions import champion_of, rollback
-from multiview.cli.lookup import Lookup
-from multiview.serving.follow import Follower
-from multiview.serving.named_indexes import NamedIndexes
-from multiview.serving.search_service import Serving
-from tests.fixtures.answering_server import answering, wait_for
-from tests.fixtures.browser import Browser, program, started
+from tests.fixtures.answering_server import answering, of_champion, wait_for
+from tests.fixtures.browser import Browser, browser, needs_chromium
 from tests.fixtures.champions import read_again
 from tests.fixtures.colours import COLOURS, contrast
 from tests.fixtures.crowned import index_record, promote
 from tests.fixtures.hostile_texts import HOSTILE
 from tests.fixtures.system_indexes import SYSTEMS, make
 
-pytestmark = pytest.mark.skipif(program() is None, reason="no Chromium here: apt-get install chromium")
+__all__ = ["browser"]
+
+pytestmark = needs_chromium
 
 PHONE = 360
 QUESTION = "Where was Tesla born?"
@@ -27,30 +25,9 @@ TEXTS = (*HOSTILE, "\x1b[31mred\x1b[0m \x07", "'; DROP TABLE passages; --" + "W"
 """The former texts and escapes of terminals, and a word that is wider than any screen."""
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    executable = program()
-    assert executable
-    with started(executable, tmp_path_factory.mktemp("browser")) as browser:
-        yield browser
-
-
-def serving_of(indexes, **more) -> Serving:
-    follower = Follower(indexes.store)
-    others = NamedIndexes(follower.generations, indexes.store, Lookup(indexes.store.url, None).index, 2)
-    return Serving(follower.generations, follower, others, **more)
-
-
-@pytest.fixture
-def crowned(indexes, tmp_path):
-    copy = indexes.copy(tmp_path / "store")
-    promote(copy, "camvr")
-    return copy
-
-
 @pytest.fixture
 def client(crowned):
-    with answering(serving_of(crowned, poll_seconds=0.05)) as client:
+    with answering(of_champion(crowned, poll_seconds=0.05)) as client:
         yield client
 
 
@@ -58,7 +35,7 @@ def client(crowned):
 def hostile(tmp_path_factory):
     indexes = make(tmp_path_factory.mktemp("hostile"), {"camvr": SYSTEMS["camvr"]}, TEXTS)
     promote(indexes, "camvr")
-    with answering(serving_of(indexes)) as client:
+    with answering(of_champion(indexes)) as client:
         yield client
 
 
@@ -204,7 +181,7 @@ def test_a_swap_while_the_page_is_open_is_told(browser, client, crowned):
 
 
 def test_a_key_is_asked_for_and_kept_in_the_tab_alone(browser, crowned):
-    with answering(serving_of(crowned, keys=["secret"])) as client:
+    with answering(of_champion(crowned, keys=["secret"])) as client:
         client.headers = {"X-API-Key": "secret"}
         open_page(browser, client)
         # After the wrong key the dialog is open again at once: that it was closed is counted, not seen.
@@ -228,7 +205,7 @@ def test_a_key_is_asked_for_and_kept_in_the_tab_alone(browser, crowned):
 def test_how_old_the_corpus_is_is_shown_and_marked_where_it_is_too_old(browser, crowned):
     for settings, marked in (({}, "note"), ({"oldest": 1e-6}, "problem")):
         read_again(crowned.store, champion_of(crowned.store), hours=5 + len(settings), **settings)
-        with answering(serving_of(crowned)) as client:
+        with answering(of_champion(crowned)) as client:
             open_page(browser, client)
             wait_for(lambda client=client: client.get("/readyz").json()["freshness"])
             browser.ask("look()")

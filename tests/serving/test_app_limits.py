@@ -14,14 +14,10 @@ import pytest
 
 import multiview
 from multiview.serving import retriever as retriever_module
-from multiview.serving.follow import Generation, Generations
 from multiview.serving.limits import Limits
 from multiview.serving.question_log import QuestionLog
 from multiview.serving.retriever import Retriever
-from multiview.serving.search_service import Serving
-from tests.fixtures.answering_server import Client, answering, wait_for
-
-PLANTED = "Whose zebra drinks lamp oil at Xyzzy?"
+from tests.fixtures.answering_server import Client, answering, of_one, wait_for
 
 
 class Slow(Retriever):
@@ -50,10 +46,7 @@ def slow(indexes):
 
 def test_more_requests_than_may_wait_are_told_to_come_again(slow):
     limits = Limits(max_waiting=3)
-    with (
-        answering(Serving(Generations(Generation(slow)), limits=limits)) as client,
-        ThreadPoolExecutor(4) as pool,
-    ):
+    with answering(of_one(slow, limits=limits)) as client, ThreadPoolExecutor(4) as pool:
         first = pool.submit(client.search, "first?")
         wait_for(lambda: client.metric("multiview_batch_questions_count") == 1)
         others = [pool.submit(client.search, f"{number}?", where=where) for number, where in enumerate([None, "url is null", "url is null"])]  # fmt: skip
@@ -67,7 +60,7 @@ def test_more_requests_than_may_wait_are_told_to_come_again(slow):
 
 def test_a_request_that_takes_too_long_is_answered_and_leaves_the_queue(slow):
     limits = Limits(timeout=0.2)
-    with answering(Serving(Generations(Generation(slow)), limits=limits)) as client:
+    with answering(of_one(slow, limits=limits)) as client:
         assert "took too long" in client.refused(504, {"questions": ["first?"]})
         assert "took too long" in client.refused(504, {"questions": ["second?"]})
         assert client.metric("multiview_waiting_requests") == 0
@@ -88,7 +81,7 @@ def sent_and_closed(client: Client, length: int, body: bytes) -> None:
 def test_requests_of_clients_that_have_gone_leave_the_queue(slow, caplog, more):
     body = json.dumps({"questions": ["gone?"], **more}).encode()
     gone = 'multiview_requests_total{route="/search",status="499"}'
-    with answering(Serving(Generations(Generation(slow)))) as client, ThreadPoolExecutor(1) as pool:
+    with answering(of_one(slow)) as client, ThreadPoolExecutor(1) as pool:
         first = pool.submit(client.search, "first?")
         wait_for(lambda: client.metric("multiview_batch_questions_count") == 1)
         for _ in range(5):
@@ -126,7 +119,7 @@ def test_a_condition_is_evaluated_once_however_many_wait(indexes, monkeypatch):
     gated.__class__ = Gated
     assert isinstance(gated, Gated)
     gated.may = threading.Event()
-    with answering(Serving(Generations(Generation(gated)))) as client, ThreadPoolExecutor(4) as pool:
+    with answering(of_one(gated)) as client, ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(client.search, "Tesla?", where=condition) for condition in conditions]
         wait_for(lambda: len(read) == 4)
         gated.may.set()
@@ -136,39 +129,29 @@ def test_a_condition_is_evaluated_once_however_many_wait(indexes, monkeypatch):
     assert sorted(read) == conditions
 
 
-class Failing(Retriever):
-    """Fails with an error that repeats the question."""
-
-    def search(self, questions, k=10, *, explain=False, where=None):
-        if PLANTED in questions:
-            raise RuntimeError(f"cannot encode {questions[0]}")
-        return super().search(questions, k, explain=explain, where=where)
-
-
-def test_nothing_of_a_question_is_in_the_log(indexes, capfd):
-    retriever = multiview.load(indexes.index("camvr"))
-    retriever.__class__ = Failing
-    with answering(Serving(Generations(Generation(retriever)))) as client:
-        body = {"questions": [PLANTED]}
+def test_nothing_of_a_question_is_in_the_log(failing, capfd):
+    planted = failing.PLANTED
+    with answering(of_one(failing)) as client:
+        body = {"questions": [planted]}
         assert client.refused(500, body) == "the server failed; its log says where"
-        client.refused(422, {"questions": [PLANTED], "where": f"title == {PLANTED!r} and"})
-        client.refused(422, {"questions": [PLANTED], "k": PLANTED})
-        client.refused(422, {"questions": PLANTED})
-        client.refused(404, {"query": PLANTED}, "/v1/vector_stores/none/search")
-        assert client.get(f"/search?question={PLANTED}").status_code == 405
-        assert client.get(f"/{PLANTED}").status_code == 404
+        client.refused(422, {"questions": [planted], "where": f"title == {planted!r} and"})
+        client.refused(422, {"questions": [planted], "k": planted})
+        client.refused(422, {"questions": planted})
+        client.refused(404, {"query": planted}, "/v1/vector_stores/none/search")
+        assert client.get(f"/search?question={planted}").status_code == 405
+        assert client.get(f"/{planted}").status_code == 404
         assert "zebra" not in client.get("/metrics").text
         with ThreadPoolExecutor(8) as pool:  # in a batch with others, which are answered
-            statuses = list(pool.map(lambda number: client.post("/search", {"questions": [PLANTED if number == 3 else "Tesla?"]}).status_code, range(8)))  # fmt: skip
+            statuses = list(pool.map(lambda number: client.post("/search", {"questions": [planted if number == 3 else "Tesla?"]}).status_code, range(8)))  # fmt: skip
         assert statuses == [200, 200, 200, 500, 200, 200, 200, 200]
     printed = "".join(capfd.readouterr())
-    assert "/search: RuntimeError (test_app_limits.py:" in printed
+    assert "/search: RuntimeError (conftest.py:" in printed
     assert not re.search("zebra|xyzzy", printed, re.I)
 
 
 def test_questions_are_logged_where_that_is_asked_for(loaded, tmp_path):
     file = tmp_path / "questions.jsonl"
-    with answering(Serving(Generations(Generation(loaded)), question_log=QuestionLog(file))) as client:
+    with answering(of_one(loaded, question_log=QuestionLog(file))) as client:
         first = client.search("Tesla?", "Ü\u2028?", k=2)
         client.search("Rome?", where="url is null")
     logged = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]

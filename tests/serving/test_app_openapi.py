@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from itertools import chain
 
 import jsonschema
 import pytest
@@ -53,78 +54,76 @@ def test_columns_of_other_types_are_text_in_openai_s_shape():
     assert result.attributes == expected
 
 
-def test_a_score_threshold_of_0_is_none_where_scores_are_negative(client, loaded, monkeypatch):
+@pytest.fixture(scope="module")
+def path(loaded):
+    return f"/v1/vector_stores/{loaded.address.rpartition('/')[2]}/search"
+
+
+def test_a_score_threshold_of_0_is_none_where_scores_are_negative(client, loaded, path, monkeypatch):
     (hits,) = loaded.search(["Tesla?"], k=3)
     below = [replace(hit, score=-1.0 - number) for number, hit in enumerate(hits)]
     monkeypatch.setattr(type(loaded), "search", lambda *_, **__: [below])
-    path = f"/v1/vector_stores/{loaded.address.rpartition('/')[2]}/search"
     for least, left in ((0, 3), (-1.5, 1), (-0.5, 0)):
         asked = {"query": "Tesla?", "ranking_options": {"score_threshold": least}}
         assert len(client.post(path, asked).json()["data"]) == left
 
 
-def test_a_search_in_openai_s_shape(client, loaded):
-    key = loaded.address.rpartition("/")[2]
-    path = f"/v1/vector_stores/{key}/search"
-    filters = {"type": "or", "filters": [{"type": "ne", "key": "url", "value": "x"}, {"type": "in", "key": "id", "value": ["p2"]}]}  # fmt: skip
-    found = client.post(path, {"query": "Tesla?", "max_num_results": 3, "filters": filters}).json()
+def test_a_search_in_openai_s_shape(client, loaded, path):
+    def found(query: str | list[str] = "Tesla?", **more):
+        return client.post(path, {"query": query, **more}).json()
+
+    every = {"type": "in", "key": "id", "value": [f"p{number}" for number in range(400)]}
+    filters = {"type": "or", "filters": [{"type": "ne", "key": "url", "value": "x"}, every]}
     (hits,) = loaded.search(["Tesla?"], k=3)
-    assert (found["object"], found["search_query"]) == ("vector_store.search_results.page", ["Tesla?"])
-    assert (found["has_more"], found["next_page"]) == (False, None)
-    for one, hit in zip(found["data"], hits, strict=True):
-        attributes = {name: str(value) for name, value in hit.columns.items() if value is not None}
-        assert one == {
-            "file_id": hit.id,
-            "filename": hit.title or hit.id,
-            "score": hit.score,
-            "attributes": attributes,
-            "content": [{"type": "text", "text": hit.text}],
-        }
-    several = client.post(path, {"query": ["Tesla?", "Rome?"], "max_num_results": 4}).json()
+    assert found(max_num_results=3, filters=filters) == {
+        "object": "vector_store.search_results.page",
+        "search_query": ["Tesla?"],
+        "has_more": False,
+        "next_page": None,
+        "data": [
+            {
+                "file_id": hit.id,
+                "filename": hit.title or hit.id,
+                "score": hit.score,
+                "attributes": {name: str(value) for name, value in hit.columns.items() if value is not None},
+                "content": [{"type": "text", "text": hit.text}],
+            }
+            for hit in hits
+        ],
+    }
     both = {}
-    for hits in loaded.search(["Tesla?", "Rome?"], k=4):
-        for hit in hits:
-            both[hit.id] = max(both.get(hit.id, hit.score), hit.score)
+    for hit in chain.from_iterable(loaded.search(["Tesla?", "Rome?"], k=4)):
+        both[hit.id] = max(both.get(hit.id, hit.score), hit.score)
     best = sorted(both.items(), key=lambda each: (-each[1], each[0]))[:4]
-    assert [(one["file_id"], one["score"]) for one in several["data"]] == best
-    least = {"score_threshold": best[1][1]}
-    some = client.post(path, {"query": ["Tesla?", "Rome?"], "ranking_options": least}).json()
-    assert [one["file_id"] for one in some["data"]] == [id for id, _ in best[:2]]
-    highest = {"score_threshold": both[best[0][0]] + 1}
-    assert client.post(path, {"query": "Tesla?", "ranking_options": highest}).json()["data"] == []
-    unlimited = {"query": "Tesla?", "ranking_options": {"score_threshold": 0}}
-    assert len(client.post(path, unlimited).json()["data"]) == 10
+    several = found(["Tesla?", "Rome?"], max_num_results=4)["data"]
+    assert [(one["file_id"], one["score"]) for one in several] == best
+    some = found(["Tesla?", "Rome?"], ranking_options={"score_threshold": best[1][1]})["data"]
+    assert [one["file_id"] for one in some] == [id for id, _ in best[:2]]
+    assert found(ranking_options={"score_threshold": best[0][1] + 1})["data"] == []
+    assert len(found(ranking_options={"score_threshold": 0})["data"]) == 10
+
+
+REFUSED = {
+    "filters: at most 20,000": {"filters": {"type": "in", "key": "id", "value": ["p2"] * 5000}},
+    "filters: column day is of type date32": {"filters": {"type": "eq", "key": "day", "value": 3}},
+    "body.filters: not a JSON object": {"filters": []},
+    "body.filter: Extra inputs": {"filter": {"type": "eq", "key": "id", "value": "p2"}},
+    "body.filters.kye: Extra inputs": {"filters": {"type": "eq", "kye": "id", "value": "p2"}},
+    "body.ranking_options.least: Extra inputs": {"ranking_options": {"least": 1}},
+}
+
+
+def test_a_request_in_openai_s_shape_is_refused_in_a_line_about_its_own_fields(client, loaded, path):
+    for message, more in REFUSED.items():
+        refused = client.refused(422, {"query": "?", **more}, path)
+        assert refused.startswith(message) and "Content-Type" not in refused
     for number in ("NaN", "Infinity"):
         sent = f'{{"query": "?", "ranking_options": {{"score_threshold": {number}}}}}'
         headers = {"content-type": "application/json"}
-        refused = requests.post(f"{client.url}{path}", data=sent, headers=headers, timeout=60)
-        assert "finite" in refused.json()["error"]["message"] and refused.status_code == 422
-    ids = {"type": "in", "key": "id", "value": ["p2"] * 5000}
-    assert client.refused(422, {"query": "?", "filters": ids}, path).startswith("filters: at most 20,000")
-    assert client.refused(422, {"query": "?", "filters": []}, path) == "body.filters: not a JSON object"
+        answer = requests.post(f"{client.url}{path}", data=sent, headers=headers, timeout=60)
+        assert "finite" in answer.json()["error"]["message"] and answer.status_code == 422
+    key = loaded.address.rpartition("/")[2]
     assert f"there are: {key}" in client.refused(404, {"query": "?"}, "/v1/vector_stores/champion/search")
-    assert "takes a list" in client.refused(
-        422, {"query": "?", "filters": {"type": "in", "key": "id", "value": "x"}}, path
-    )
-    many = {"type": "in", "key": "id", "value": [f"p{number}" for number in range(1, 400)]}
-    found = client.post(path, {"query": "Tesla?", "max_num_results": 3, "filters": many})
-    assert found.status_code == 200, found.text
-    assert client.refused(
-        422, {"query": "?", "filters": {"type": "eq", "key": "day", "value": 3}}, path
-    ).startswith("filters: column day is of type date32")
-    assert "filters: there is no column" in client.refused(
-        422, {"query": "?", "filters": {"type": "eq", "key": "x", "value": 1}}, path
-    )
-    for name, more in {
-        "body.filter": {"filter": {"type": "eq", "key": "id", "value": "p2"}},
-        "body.filters.kye": {"filters": {"type": "eq", "kye": "id", "value": "p2"}},
-        "body.ranking_options.least": {"ranking_options": {"least": 1}},
-    }.items():
-        assert client.refused(422, {"query": "?", **more}, path) == f"{name}: Extra inputs are not permitted"
-    assert (
-        client.refused(422, {"query": []}, path)
-        == "body.query: List should have at least 1 item after validation, not 0"
-    )
 
 
 def test_openai_s_client_searches_it(client, loaded):

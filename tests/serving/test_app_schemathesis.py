@@ -12,12 +12,9 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
-from multiview.cli.lookup import Lookup
 from multiview.serving.app import build_app
-from multiview.serving.follow import Follower
 from multiview.serving.limits import Limits
-from multiview.serving.named_indexes import NamedIndexes
-from multiview.serving.search_service import Serving
+from tests.fixtures.answering_server import of_champion
 from tests.fixtures.crowned import index_record, promote
 
 PROBES = ["GET /healthz", "GET /readyz", "GET /metrics"]
@@ -27,7 +24,7 @@ ASKED = [
     "GET /passages/{id}",
     "GET /indexes",
 ]
-EXAMPLES = 40
+EXAMPLES = 15
 """Requests of each mode per route."""
 CHECKS = [not_a_server_error, status_code_conformance, response_schema_conformance]
 WORDS = [
@@ -48,10 +45,8 @@ def crowned(indexes, tmp_path_factory):
 @pytest.fixture(scope="module")
 def api(crowned):
     """The server of a champion, beside which other indexes of the store answer; asked in this process."""
-    follower = Follower(crowned.store)
-    others = NamedIndexes(follower.generations, crowned.store, Lookup(crowned.store.url, None).index, 1)
-    serving = Serving(follower.generations, follower, others, Limits(max_k=20))
-    return schemathesis.openapi.from_asgi("/openapi.json", build_app(serving))
+    app = build_app(of_champion(crowned, most=1, limits=Limits(max_k=20)))
+    return schemathesis.openapi.from_asgi("/openapi.json", app)
 
 
 @pytest.fixture(scope="module")

@@ -11,28 +11,20 @@ import pytest
 
 from multiview.artifacts.champions import rollback
 from multiview.artifacts.record import Record, Reference, load_reference
-from multiview.cli.lookup import Lookup
 from multiview.serving import follow
 from multiview.serving.follow import Follower
 from multiview.serving.named_indexes import NamedIndexes, NoSuchIndex
+from tests.fixtures.answering_server import of_champion
 from tests.fixtures.champions import refuse
 from tests.fixtures.crowned import index_record, promote
 
 QUESTION = "Where was Tesla born?"
 
 
-@pytest.fixture
-def crowned(indexes, tmp_path):
-    copy = indexes.copy(tmp_path / "store")
-    promote(copy, "camvr")
-    return copy
-
-
 def others_of(crowned, most: int = 2) -> tuple[Follower, NamedIndexes]:
-    follower = Follower(crowned.store)
-    return follower, NamedIndexes(
-        follower.generations, crowned.store, Lookup(crowned.store.url, None).index, most
-    )
+    serving = of_champion(crowned, most)
+    assert serving.follower and serving.named_indexes
+    return serving.follower, serving.named_indexes
 
 
 async def address(others: NamedIndexes, name: str) -> str:
@@ -60,28 +52,20 @@ def test_an_index_is_found_by_key_address_role_and_run(crowned):
 OUTSIDE = ["", ".", "..", "none", "../index/x", "/etc/index/passwd", "s3://elsewhere/index/key", "m-" + "0" * 32, "models:/x", "a" * 256, "ä" * 200]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
-def test_no_name_leads_out_of_the_store(crowned, name):
-    async def ask() -> None:
-        _, others = others_of(crowned)
-        with pytest.raises(NoSuchIndex) as error:
-            await address(others, name)
-        assert str(error.value) == (
-            f"there is no index {name}: name a key that GET /indexes lists, a run's id, champion or challenger"
-        )
-
-    asyncio.run(ask())
-
-
-def test_another_kind_and_a_path_within_the_store_are_no_index(crowned):
-    record = index_record(crowned, "mvr")
-    url = crowned.store.url
+def test_no_name_leads_out_of_the_store_and_its_indexes(crowned):
+    record, url = index_record(crowned, "mvr"), crowned.store.url
+    inside = [record.inputs["model"][0].address, f"{url}/model/x", f"{url}/index/../index/{record.key}", f"{url}/index/none"]  # fmt: skip
 
     async def ask() -> None:
         _, others = others_of(crowned)
-        for name in (record.inputs["model"][0].address, f"{url}/model/x", f"{url}/index/../index/{record.key}", f"{url}/index/none"):  # fmt: skip
-            with pytest.raises(NoSuchIndex):
+        for name in (*OUTSIDE, *inside):
+            with pytest.raises(NoSuchIndex) as error:
                 await address(others, name)
+            if name in OUTSIDE:
+                assert str(error.value) == (
+                    f"there is no index {name}: name a key that GET /indexes lists, a run's id, "
+                    "champion or challenger"
+                )
 
     asyncio.run(ask())
 

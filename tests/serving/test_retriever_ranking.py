@@ -10,15 +10,14 @@ import multiview
 from multiview.cli.export import app as export_app
 from multiview.evaluation.files import RUN_FILE
 from multiview.index import ranker
-from multiview.serving.follow import Generation, Generations
 from multiview.serving.hits import answer_fields, as_json
-from multiview.serving.search_service import Serving
-from tests.fixtures.answering_server import answering
+from tests.fixtures.answering_server import answering, of_one
 from tests.fixtures.by_trec import read_trec_run
 from tests.fixtures.cross_encoders import classifier, plain_logits
 from tests.fixtures.system_indexes import make
 
 K, DEPTH = 100, 7
+SYSTEMS = ("dense", "bm25-only", "hybrid", "compact", "reranked", "both")
 WHERE = "url is not null"
 
 
@@ -43,10 +42,7 @@ def indexes(tmp_path_factory, judge):
 
 @pytest.fixture(scope="module")
 def retrievers(indexes):
-    return {
-        system: multiview.load(indexes.index(system))
-        for system in ("dense", "bm25-only", "hybrid", "compact", "reranked", "both")
-    }
+    return {system: multiview.load(indexes.index(system)) for system in SYSTEMS}
 
 
 def ids(hits):
@@ -111,21 +107,17 @@ def test_a_cross_encoder_orders_the_first_passages_and_the_others_follow(indexes
             assert ids(new) == [old[place].id for place in order] + ids(old[DEPTH:])
             np.testing.assert_allclose([hit.score for hit in new[:DEPTH]], sorted(logits)[::-1], atol=1e-3)
             scores = [hit.score for hit in new]
-            assert scores == sorted(scores, reverse=True) and len(set(scores[DEPTH - 1 :])) == len(
-                scores[DEPTH - 1 :]
-            )
+            rest = scores[DEPTH - 1 :]
+            assert scores == sorted(scores, reverse=True) and len(set(rest)) == len(rest)
 
 
 def test_as_many_are_reranked_as_the_setting_says(indexes, retrievers, monkeypatch):
     monkeypatch.setattr(ranker, "CANDIDATES", 2)
-    for question in indexes.questions[:4]:
-        assert (
-            ids(retrievers["reranked"].search([question], 1)[0])
-            == ids(retrievers["reranked"].search([question], 9)[0])[:1]
-        )
+    few, many = (retrievers["reranked"].search(indexes.questions[:4], k) for k in (1, 9))
+    assert [ids(hits) for hits in few] == [ids(hits)[:1] for hits in many]
 
 
-@pytest.mark.parametrize("system", ["dense", "bm25-only", "hybrid", "reranked", "both"])
+@pytest.mark.parametrize("system", ["dense", "both"])
 def test_an_export_says_that_it_ranks_otherwise(indexes, retrievers, system, tmp_path, capsys):
     """An export has views alone."""
     ranking = retrievers[system].ranking
@@ -135,12 +127,6 @@ def test_an_export_says_that_it_ranks_otherwise(indexes, retrievers, system, tmp
     assert manifest.get("ranking", "") == ranking
     warning = f"warning: the index ranks by {ranking}; its export by views alone\n"
     assert capsys.readouterr().err == (warning if ranking else "")
-
-
-def test_no_fewer_than_one_passage_may_be_asked_for(retrievers):
-    for each in retrievers.values():
-        with pytest.raises(ValueError, match="k must be 1 or more, not -1"):
-            each.search(["who?"], k=-1)
 
 
 def test_answers_explain_the_ranks_and_do_not_depend_on_other_questions(indexes, retrievers):
@@ -164,7 +150,7 @@ def test_answers_explain_the_ranks_and_do_not_depend_on_other_questions(indexes,
 def test_a_server_gives_the_same_answers(indexes, retrievers):
     for name in ("hybrid", "both"):
         body = {"questions": indexes.questions, "k": 6, "explain": True, "where": WHERE}
-        with answering(Serving(Generations(Generation(retrievers[name])))) as client:
+        with answering(of_one(retrievers[name])) as client:
             answers = client.post("/search", body).json()["answers"]
         hits = retrievers[name].search(indexes.questions, 6, explain=True, where=WHERE)
         pairs = zip(indexes.questions, hits, strict=True)

@@ -130,11 +130,8 @@ def test_a_condition_selects_what_a_filter_row_by_row_selects(condition):
     ("kind", "values", "text", "found"),
     [
         (pa.dictionary(pa.int8(), pa.string()), ["a", None, "b"], 'c == "b"', [False, False, True]),
-        (pa.decimal128(21, 2), [1, None, 2], "c > 1.5", [False, False, True]),
-        (pa.decimal128(21, 2), [1, None, 2], "c == 2", [False, False, True]),
         (pa.uint8(), [0, None, 255], "c < 255", [True, False, False]),
         (pa.uint64(), [0, None, 2**63 - 1], "c >= 9223372036854775807", [False, False, True]),
-        (pa.float32(), [0.5, None, 0.1], "c == 0.5", [True, False, False]),
         (pa.float32(), [0.5, None, 0.1], "c in (0.1)", [False, False, True]),
         (pa.float32(), [0.5, None, 0.1], "c <= 0.1", [False, False, True]),
         (pa.float16(), [0.5, None, 0.1], "c == 0.1", [False, False, True]),
@@ -142,19 +139,12 @@ def test_a_condition_selects_what_a_filter_row_by_row_selects(condition):
         (pa.float32(), [0.5, None, 0.1], "c < 16777217", [True, False, True]),
         (pa.float32(), [0.5, None, 0.1], "c < 1e300", [True, False, True]),
         (pa.null(), [None, None, None], 'c == "x"', [False, False, False]),
-        (pa.large_string(), ["a", None, "b"], 'c <= "a"', [True, False, False]),
-        (pa.timestamp("ms"), [datetime(2020, 1, 1), None, datetime(2020, 1, 2)], 'c > "2020-01-01T12:00"', [False, False, True]),
-        (pa.timestamp("us", "UTC"), [datetime(2020, 1, 1, tzinfo=UTC), None, None], 'c == "2020-01-01"', [True, False, False]),
         (pa.timestamp("us", "UTC"), [datetime(2020, 1, 1, tzinfo=UTC), None, None], 'c == "2020-01-01T01:00+01:00"', [True, False, False]),
     ],
 )  # fmt: skip
 def test_columns_of_every_type_are_compared(kind, values, text, found):
     batch = pa.RecordBatch.from_arrays([pa.array(values).cast(kind)], ["c"])
     assert Where(text, batch.schema).mask(batch).tolist() == found
-
-
-def test_one_value_in_parentheses_is_a_list_of_one():
-    assert Where('id in ("b")', SCHEMA).mask(TABLE).tolist() == [False, True, False, False, False]
 
 
 def test_what_looks_like_a_comment_or_a_line_end_within_quotes_is_text():
@@ -170,9 +160,8 @@ def test_no_passage_of_an_empty_corpus_satisfies_a_condition(tmp_path):
 
 
 def test_a_range_is_written_as_in_mathematics():
-    assert Where("0 < n <= 2 and ok is null or true == ok", SCHEMA).mask(TABLE).tolist() == [
-        True, False, False, True, True,
-    ]  # fmt: skip
+    found = Where('0 < n <= 2 and ok is null or true == ok or id in ("b")', SCHEMA).mask(TABLE)
+    assert found.tolist() == [True, True, False, True, True], "and one value in parentheses is a list of one"
 
 
 REFUSED = {
@@ -182,35 +171,24 @@ REFUSED = {
     'name == "Ö" and m > 1': "where, character 17: there is no column 'm'; there are: id,",
     "n < 'x'": "where, character 5: column n is of type int64: compare it with a value",
     "n == true": "where, character 6: column n is of type int64: compare it with a value",
-    "n < null": "where, character 5: null is neither smaller nor larger",
     "n < 1.5": "where, character 5: column n is of type int64: compare it with a value",
     "n in (1, 9223372036854775808)": "where, character 10: column n is of type int64: compare it with a value",
     "x == 9007199254740993": "where, character 6: column x is of type double: compare it with a value",
-    "n is 3": "where, character 6: only null follows is; use ==",
     "name": "where, character 1: column name is no condition; compare it with a value",
-    "n == x": "where, character 6: a string, a number, true, false or null is expected here",
-    "1 == 1": "where, character 1: a comparison is of a column with a value",
-    'day > "soon"': "where, character 7: column day is of type date32[day]: compare it with a value",
     "n in (1, x)": "where, character 10: a string, a number, true, false or null is expected here",
-    "n in range(3)": "where, character 6: a string, a number, true, false or null is expected here",
     "'a' in name": "where, character 8: column name holds no lists; write name in (…)",
-    "text == 'x'": "where, character 1: there is no column 'text'",
     "name in ('a' 'b', 'c')": "where, character 14: two strings follow each other",
     'name not in ("a"\n"b")': "where, character 18: two strings follow each other",
     "n == 9007199254740993.5": "where, character 6: column n is of type int64: compare it with a value",
     "n == 1e999999": "where, character 6: column n is of type int64: compare it with a value",
-    "n == 1e999": "where, character 6: column n is of type int64: compare it with a value",
     "tags == 'x'": "where, character 9: column tags is of type list",
     "n == 2 + 3": "where, character 6: a string, a number, true, false or null is expected here",
     "f'{n}' == name": "where, character 1: a string, a number",
     "__import__('os').system('x')": "where, character 1: a condition is expected here",
-    "(lambda: ok)()": "where, character 1: a condition is expected here",
     "[n for n in tags]": "where, character 1: a condition is expected here",
     "name.upper == 'x'": "where, character 1: a comparison is of a column with a value",
-    "ok if ok else ok": "where, character 1: a condition is expected here",
     "(ok := true)": "where, character 2: a condition is expected here",
     "n == 1; import os": "where, character 7: invalid syntax",
-    "name = 'x'": "where, character 6: invalid syntax; compare by ==, and join by and, or, not",
     "n == 1 && ok": "where, character 9: invalid syntax; compare by ==, and join by",
     "n > 0  # some\nand ok": "where, character 8: a comment would hide what follows; leave it out",
     "name == '#Ö' # or ok": "where, character 14: a comment would hide what follows",
@@ -222,25 +200,15 @@ REFUSED = {
     "name == '\ud800'": "where",
     "(" * 300 + "ok" + ")" * 300: "where, character ",
 }
+"""More is in tests/bad_input/requests.py, and any text in tests/bad_input/test_fuzz.py."""
 
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_text_that_is_no_condition_is_refused_in_a_line_that_names_the_position(text):
     with pytest.raises(InputError) as error:
-        Where(text, pa.schema([*SCHEMA, ("text", pa.string())]))
+        Where(text, SCHEMA)
     assert REFUSED[text] in str(error.value)
     assert "\n" not in str(error.value)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.text(alphabet="nokday <>=!()[]{}'\"\\,.:-+*/01eÖ\n\t#@;&|~", max_size=40))
-def test_any_text_is_a_condition_or_is_refused(text):
-    try:
-        where = Where(text, SCHEMA)
-    except InputError as error:
-        assert str(error).startswith("where")
-    else:
-        assert where.mask(TABLE).dtype == bool
 
 
 @pytest.mark.parametrize("system", ["camvr", "pooled"])
@@ -248,21 +216,18 @@ def test_the_best_passages_among_those_that_satisfy_it_are_found(indexes, system
     """By an approximate index too: as if all passages were asked for and the others left out."""
     loaded = multiview.load(indexes.index(system))
     everything = loaded.search(indexes.questions, k=len(loaded))
+    early = date(2020, 1, 10)
     for where, satisfied in {
-        'url is not null and day < "2020-01-10"': lambda row: (
-            row["url"] is not None and row["day"] < date(2020, 1, 10)
+        'url is not null and day < "2020-01-10"': lambda hit: (
+            hit.columns["url"] and hit.columns["day"] < early
         ),
-        'id in ("p1", "p3")': None,
-        "true": lambda row: True,
-        'day > "2030-01-01"': lambda row: False,
+        'id in ("p1", "p3")': lambda hit: hit.id in ("p1", "p3"),
+        "true": lambda hit: True,
+        'day > "2030-01-01"': lambda hit: False,
     }.items():
         found = loaded.search(indexes.questions, k=4, where=where)
         for hits, every in zip(found, everything, strict=True):
-            keep = satisfied or (lambda row: False)
-            wanted = [
-                hit for hit in every if (hit.id in ("p1", "p3") if satisfied is None else keep(hit.columns))
-            ]
-            assert hits == wanted[:4]
+            assert hits == list(filter(satisfied, every))[:4]
 
 
 def test_the_deepest_condition_is_read_and_refused_where_the_stack_is_full():
