@@ -1,6 +1,7 @@
 import importlib.util
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 from multiview.artifacts.staging import stage
 from multiview.config import Encode
-from multiview.data.passages import read_passages
+from multiview.data.passages import Passage, read_passages
 from multiview.encoding.encode import Encoder
 from multiview.errors import InputError
 from multiview.export.model_card import Description, describe, read_subject
@@ -18,15 +19,11 @@ from multiview.index.view_index import ViewIndex
 from tests.fixtures.exported_models import QUESTIONS, exported_scores, saved_model, scores_of, some_passages
 from tests.fixtures.sentence_transformers_base import save_base
 
-ALONE = {
-    "dpr": {},
-    "dpr-tied": {"tied": True},
-    "dpr-last": {"pooling": "last"},
-    "dpr-mean": {"pooling": "snippet", "normalise": True, "tied": True, "scale": 50.0},
-}
-"""Models that sentence-transformers loads by itself."""
-
-OWN = {
+MODELS: dict[str, dict[str, Any]] = {
+    "dpr": {"architecture": "dpr"},
+    "dpr-tied": {"architecture": "dpr", "tied": True},
+    "dpr-last": {"architecture": "dpr", "pooling": "last"},
+    "dpr-mean": {"architecture": "dpr", "pooling": "snippet", "normalise": True, "tied": True, "scale": 50.0},
     "dpr-both": {"architecture": "dpr", "pooling": "both"},
     "mvr": {"architecture": "mvr"},
     "meta": {"architecture": "meta"},
@@ -40,41 +37,59 @@ OWN = {
     "camvr-both": {"architecture": "camvr", "pooling": "both"},
     "camvr-snippet-mean": {"architecture": "camvr", "init": "snippet-mean"},
 }
-"""Models that need a module of ours."""
-
+ALONE = {"dpr", "dpr-tied", "dpr-last", "dpr-mean"}
+"""Models that sentence-transformers loads by itself; the others need a module of ours."""
+PROMPTED = {"dpr": False, "dpr-mean": False, "camvr": True, "dual-cross": True, "equal-splits": False}
+"""Models whose base has prompts, and whether its mean includes their tokens."""
 TOLERANCE = 1e-4
 
 
-def queries_of(settings):
-    return ["who is it?", "the king’s?", "who is it?"] if settings["architecture"] == "dual-cross" else []
+def texts_of(name: str) -> tuple[list[str], list[Passage], list[str]]:
+    """Questions, passages and generated queries. A text cannot say that what spells a special token is none."""
+    questions, passages = QUESTIONS, some_passages()
+    if name in ALONE or name in PROMPTED:
+        questions = [question.replace("[", "(") for question in questions]
+        passages = [replace(p, title=p.title.strip("[]"), text=p.text.replace("[", "(")) for p in passages]
+    return questions, passages, ["who is it?", "the king’s?", "who is it?"] if name == "dual-cross" else []
 
 
-@pytest.mark.parametrize("name", ALONE)
-def test_dpr_is_a_plain_model_of_sentence_transformers(name, base, tmp_path):
-    from sentence_transformers import SentenceTransformer
-
-    model = saved_model(tmp_path / "model", base, architecture="dpr", **ALONE[name])
-    assert write_sentence_transformers(model, tmp_path / "out")
-    # A text cannot say that what spells a special token is none.
-    passages = [replace(p, title=p.title.strip("[]"), text=p.text.replace("[", "(")) for p in some_passages()]
-    ours = scores_of(model, QUESTIONS, passages)
-    theirs = exported_scores(tmp_path / "out", QUESTIONS, passages)
-    assert np.abs(ours - theirs).max() <= TOLERANCE
+def check_scores(model: Path, out: Path, name: str) -> np.ndarray:
+    """Compares our scores with those of the exported model; ours."""
+    ours = scores_of(model, *texts_of(name))
+    assert np.abs(ours - exported_scores(out, *texts_of(name))).max() <= TOLERANCE
     assert np.ptp(ours, axis=1).min() > 100 * TOLERANCE, "passages differ, so equal scores say something"
-    asked = SentenceTransformer(str(tmp_path / "out"), device="cpu").encode_query(QUESTIONS)
-    assert np.abs(asked - Encoder(model, Encode()).question_vectors(QUESTIONS)).max() <= TOLERANCE
+    return ours
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_other_views_come_from_a_module_of_ours(name, base, tmp_path):
-    model = saved_model(tmp_path / "model", base, **OWN[name])
-    assert not write_sentence_transformers(model, tmp_path / "out")
-    passages, queries = some_passages(), queries_of(OWN[name])
-    ours = scores_of(model, QUESTIONS, passages, queries)
-    theirs = exported_scores(tmp_path / "out", QUESTIONS, passages, queries)
-    assert np.abs(ours - theirs).max() <= TOLERANCE
-    with pytest.raises(ValueError, match="trust_remote_code=True"):
-        MultiVectorEncoder(str(tmp_path / "out"), device="cpu")
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in PROMPTED])
+def test_exported_scores_are_ours(name, base, tmp_path):
+    model = saved_model(tmp_path / "model", base, **MODELS[name])
+    assert write_sentence_transformers(model, tmp_path / "out") == (name in ALONE)
+    check_scores(model, tmp_path / "out", name)
+    if name not in ALONE:
+        with pytest.raises(ValueError, match="trust_remote_code=True"):
+            MultiVectorEncoder(str(tmp_path / "out"), device="cpu")
+
+
+@pytest.mark.parametrize("name", PROMPTED)
+def test_prompts_come_along(name, base, tmp_path):
+    """Those of the base, and with a mean whatever that says of its tokens."""
+    prompts, settings = {"query": "who: ", "document": "the old city: "}, MODELS[name]
+    save_base(tmp_path / "base", base, include_prompt=PROMPTED[name], prompts=prompts)
+    model = saved_model(tmp_path / "model", tmp_path / "base", **settings)
+    alone = write_sentence_transformers(model, tmp_path / "out")
+    saved = json.loads((tmp_path / "out" / "config_sentence_transformers.json").read_text())
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert saved["prompts"] == prompts and all(json.dumps(prompt) in card for prompt in prompts.values())
+    ours = check_scores(model, tmp_path / "out", name)
+    plain = saved_model(
+        tmp_path / "plain", tmp_path / "base", **settings, question_prompt="", passage_prompt=""
+    )
+    assert np.abs(ours - scores_of(plain, *texts_of(name))).max(axis=1).min() > 100 * TOLERANCE
+    if not alone:
+        loaded = MultiVectorEncoder(str(tmp_path / "out"), device="cpu", trust_remote_code=True)
+        (unlike, like) = (loaded.encode_query(["Who?"], prompt=prompt)[0] for prompt in ("", "who: "))
+        assert (loaded.encode_query(["Who?"])[0] == like).all() and (unlike != like).any()
 
 
 @pytest.mark.parametrize("architecture", ["dpr", "mvr"])
@@ -86,37 +101,6 @@ def test_questions_are_as_long_as_those_of_an_index(architecture, base, tmp_path
     ours = Encoder(model, Encode(question_length=22)).question_vectors([question])
     assert np.abs(np.asarray(theirs[0]).reshape(-1) - ours[0]).max() <= TOLERANCE
     assert np.abs(Encoder(model, Encode()).question_vectors([question]) - ours).max() > TOLERANCE
-
-
-@pytest.mark.parametrize(
-    ("name", "include_prompt"),
-    [("dpr", False), ("dpr-mean", False), ("camvr", True), ("dual-cross", True), ("equal-splits", False)],
-)
-def test_prompts_come_along(name, include_prompt, base, tmp_path):
-    """Those of the base, and with a mean whatever that says of its tokens."""
-    prompts = {"query": "who: ", "document": "the old city: "}
-    save_base(tmp_path / "base", base, include_prompt=include_prompt, prompts=prompts)
-    settings: dict[str, Any] = {"architecture": "dpr", **(ALONE | OWN)[name]}
-    model = saved_model(tmp_path / "model", tmp_path / "base", **settings)
-    alone = write_sentence_transformers(model, tmp_path / "out")
-    saved = json.loads((tmp_path / "out" / "config_sentence_transformers.json").read_text())
-    assert saved["prompts"] == prompts
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert all(json.dumps(prompt) in card for prompt in prompts.values())
-    passages = [replace(p, title=p.title.strip("[]"), text=p.text.replace("[", "(")) for p in some_passages()]
-    questions, queries = [question.replace("[", "(") for question in QUESTIONS], queries_of(settings)
-    ours = scores_of(model, questions, passages, queries)
-    theirs = exported_scores(tmp_path / "out", questions, passages, queries)
-    assert np.abs(ours - theirs).max() <= TOLERANCE
-    plain = {"question_prompt": "", "passage_prompt": ""}
-    others = scores_of(
-        saved_model(tmp_path / "plain", tmp_path / "base", **settings, **plain), questions, passages, queries
-    )
-    assert np.abs(ours - others).max(axis=1).min() > 100 * TOLERANCE
-    if not alone:
-        loaded = MultiVectorEncoder(str(tmp_path / "out"), device="cpu", trust_remote_code=True)
-        (unlike, like) = (loaded.encode_query(["Who?"], prompt=prompt)[0] for prompt in ("", "who: "))
-        assert (loaded.encode_query(["Who?"])[0] == like).all() and (unlike != like).any()
 
 
 @pytest.mark.parametrize("system", ["camvr", "all-views", "pooled", "mvr"])
@@ -162,26 +146,12 @@ def test_the_demos_base_gives_our_vectors(tmp_path):
 
 def test_the_same_model_gives_the_same_bytes(base, tmp_path):
     model = saved_model(tmp_path / "model", base, architecture="dpr")
-    for folder in ("a", "b"):
-        write_sentence_transformers(model, tmp_path / folder / "out")
-    first, second = (
-        {
-            path.relative_to(tmp_path / folder): path.read_bytes()
-            for path in (tmp_path / folder).rglob("*.*")
-            if path.is_file()
-        }
-        for folder in ("a", "b")
-    )
-    assert first == second and len(first) > 10
-
-
-def test_a_folder_that_exists_is_left_alone(base, tmp_path):
-    model = saved_model(tmp_path / "model", base, architecture="dpr")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "mine").write_text("mine")
-    with pytest.raises(InputError, match="out exists"):
-        write_sentence_transformers(model, tmp_path / "out")
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+    written = []
+    for folder in (tmp_path / "a" / "out", tmp_path / "b" / "out"):
+        write_sentence_transformers(model, folder)
+        files = (path for path in folder.rglob("*.*") if path.is_file())
+        written.append({path.relative_to(folder): path.read_bytes() for path in files})
+    assert written[0] == written[1] and len(written[0]) > 10
 
 
 def test_without_the_extra_one_line_names_it(base, tmp_path, monkeypatch):

@@ -1,4 +1,5 @@
 import pytest
+from sentence_transformers import MultiVectorEncoder
 
 from multiview.errors import InputError
 from multiview.export.model_card import Description
@@ -18,12 +19,12 @@ def folder(base, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(folder):
-    from sentence_transformers import MultiVectorEncoder
-
     return MultiVectorEncoder(str(folder), device="cpu", trust_remote_code=True)
 
 
-def test_texts_are_split_into_sentences(model):
+def test_texts_are_split_into_sentences_and_a_question_has_one_vector(model):
+    assert model.encode_query(QUESTIONS[0]).shape == (1, 64)
+    assert [each.shape for each in model.encode_query(QUESTIONS)] == [(1, 64)] * len(QUESTIONS)
     text = "It was built by the king. He died."
     (views,) = model.encode_document([text])
     (same,) = model.encode_document([{"title": "", "text": text, "sentence_ends": [26, 34]}])
@@ -31,11 +32,6 @@ def test_texts_are_split_into_sentences(model):
     assert (views == same).all()
     (titled,) = model.encode_document([{"title": "Tower", "text": text}])
     assert titled.shape == (3, 64)
-
-
-def test_a_single_question_and_many_have_one_vector_each(model):
-    assert model.encode_query(QUESTIONS[0]).shape == (1, 64)
-    assert [each.shape for each in model.encode_query(QUESTIONS)] == [(1, 64)] * len(QUESTIONS)
 
 
 def test_what_is_no_text_is_refused(model):
@@ -46,8 +42,6 @@ def test_what_is_no_text_is_refused(model):
 
 
 def test_a_model_that_sentence_transformers_saved_gives_the_same_scores(model, tmp_path):
-    from sentence_transformers import MultiVectorEncoder
-
     model.save_pretrained(str(tmp_path / "again"))
     again = MultiVectorEncoder(str(tmp_path / "again"), device="cpu", trust_remote_code=True)
     texts = [passage.text for passage in some_passages()]
@@ -57,18 +51,12 @@ def test_a_model_that_sentence_transformers_saved_gives_the_same_scores(model, t
     assert (first == second).all()
 
 
-@pytest.mark.parametrize("architecture", ["mvr", "equal-splits"])
-def test_views_that_do_not_depend_on_sentences_need_no_data_of_a_language(base, tmp_path, architecture):
-    from sentence_transformers import MultiVectorEncoder
-
+@pytest.mark.parametrize("architecture", ["camvr", "equal-splits"])
+def test_only_views_that_depend_on_sentences_need_data_of_a_language(base, tmp_path, architecture):
     model = saved_model(tmp_path / "model", base, architecture=architecture)
     write_sentence_transformers(model, tmp_path / "out", Description(language="finnish"))
-    loaded = MultiVectorEncoder(str(tmp_path / "out"), device="cpu", trust_remote_code=True)
-    assert len(loaded.encode_document(["Kuningas rakensi sen. Hän kuoli."])) == 1
-    assert "punkt_tab" not in (tmp_path / "out/README.md").read_text()
-
-
-def test_a_card_names_the_sentence_data_of_its_language(base, tmp_path):
-    model = saved_model(tmp_path / "model", base, architecture="camvr")
-    write_sentence_transformers(model, tmp_path / "out", Description(language="finnish"))
-    assert "finnish sentences by NLTK's data" in (tmp_path / "out/README.md").read_text()
+    needed = "finnish sentences by NLTK's data" in (tmp_path / "out/README.md").read_text()
+    assert needed == (architecture == "camvr")
+    if not needed:
+        loaded = MultiVectorEncoder(str(tmp_path / "out"), device="cpu", trust_remote_code=True)
+        assert len(loaded.encode_document(["Kuningas rakensi sen. Hän kuoli."])) == 1

@@ -5,42 +5,36 @@ import pyarrow as pa
 import pytest
 
 import multiview
-from multiview.errors import InputError
 from multiview.export.views import IndexViews
 from tests.fixtures.system_indexes import SYSTEMS
 
 
-def rows_of(views: IndexViews, **choice) -> list[dict]:
-    return [row for batch in views.batches(**choice) for row in batch.to_pylist()]
-
-
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_rows_are_those_that_a_search_explains(indexes, system):
+def test_rows_are_those_that_a_search_explains_in_index_order(indexes, system):
     address = indexes.index(system)
     views, retriever = IndexViews.open(address), multiview.load(address)
-    rows = rows_of(views)
-    assert len(rows) == len(views.index.views) > 10
     hits = {hit.id: hit for hit in retriever.search(indexes.questions[:1], k=1000, explain=True)[0]}
-    assert [row["passage_id"] for row in rows] == np.repeat(
-        views.index.ids.to_pylist(), views.index.view_counts
-    ).tolist(), "in index order"
-    found: dict[str, list] = {}
-    for row in rows:
-        span = None if row["span_start"] is None else (row["span_start"], row["span_end"])
-        found.setdefault(row["passage_id"], []).append((row["view"], span, row["snippet"], row["query"]))
-        hit = hits[row["passage_id"]]
-        assert (row["title"], row["columns"]) == (hit.title, hit.columns)
-        if span:
-            assert row["snippet"] == hit.text[slice(*span)]
-    expected = {
-        id_: [(view.number, view.span, view.snippet, view.query) for view in hit.views]
-        for id_, hit in hits.items()
-    }
-    assert found == expected
-    np.testing.assert_array_equal(
-        np.array([row["vector"] for row in rows], np.float32),
-        views.index.views[: len(rows)].astype(np.float32),
-    )
+    expected = []
+    for passage in views.index.ids.to_pylist():
+        hit = hits[passage]
+        for view in hit.views:
+            assert view.span is None or view.snippet == hit.text[slice(*view.span)]
+            start, end = view.span or (None, None)
+            about = {"span_start": start, "span_end": end, "snippet": view.snippet, "query": view.query}
+            expected.append(
+                {
+                    "passage_id": passage,
+                    "view": view.number,
+                    "title": hit.title,
+                    "columns": hit.columns,
+                    **about,
+                }
+            )
+    rows = [row for batch in views.batches() for row in batch.to_pylist()]
+    vectors = np.array([row.pop("vector") for row in rows], np.float32)
+    assert [row.pop("content_hash") for row in rows] and len(rows) > 10
+    assert rows == expected
+    np.testing.assert_array_equal(vectors, views.index.views[:].astype(np.float32))
 
 
 def test_batches_hold_whole_passages_and_few_views(indexes, monkeypatch):
@@ -58,8 +52,3 @@ def test_batches_hold_whole_passages_and_few_views(indexes, monkeypatch):
 def test_the_columns_keep_their_types(indexes):
     columns = IndexViews.open(indexes.index("mvr")).schema.field("columns").type
     assert [(field.name, field.type) for field in columns] == [("url", pa.string()), ("day", pa.date32())]
-
-
-def test_what_does_not_belong_together_is_refused(indexes):
-    with pytest.raises(InputError, match="is the address of .*, not of an index"):
-        IndexViews.open(f"{indexes.store.url}/{indexes.record('split', 'passages').folder}")
