@@ -3,11 +3,9 @@
 import base64
 import itertools
 import json
-import math
 import re
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 from kfp.dsl import HTML, Artifact
 
@@ -15,11 +13,11 @@ from multiview import names
 from multiview.evaluation.tables import Significance
 from multiview.kubeflow.component import execute
 from multiview.report.charts import model_charts
-from multiview.report.contents import Contents, System, Training
+from multiview.report.contents import Contents, Training
+from multiview.report.contents import System as Row
 from multiview.report.gather import gather
 from multiview.report.page import render
-from tests.fixtures.by_trec import read_qrels, read_trec_run
-from tests.fixtures.compared_systems import AT, PASSAGES, QUESTIONS, ComparedSystems
+from tests.fixtures.compared_systems import BM25, MVR, PASSAGES, QUESTIONS, ComparedSystems, System
 from tests.fixtures.hostile_texts import HOSTILE, hostile_systems
 from tests.fixtures.page_tree import Element, read
 
@@ -39,7 +37,7 @@ def page(text) -> Element:
     return read(text)
 
 
-def test_the_numbers_are_those_of_the_comparison_and_of_a_recomputation_from_the_run_file(compared, page):
+def test_the_numbers_are_those_of_the_comparison(compared, page):
     shown: dict[str, dict[str, float]] = {}
     for value in page.all("data"):
         if "data-metric" in value.attributes:
@@ -47,25 +45,6 @@ def test_the_numbers_are_those_of_the_comparison_and_of_a_recomputation_from_the
             shown.setdefault(system, {})[value.attributes["data-metric"]] = float(value.attributes["value"])
             assert value.text == f"{100 * float(value.attributes['value']):.1f}"
     assert shown == json.loads((compared.comparison.path / "metrics.json").read_text())
-
-    texts = {passage.id: passage.text for passage in PASSAGES}
-    for system, staged in zip(compared.rows, compared.evaluations, strict=True):
-        run, gold = read_trec_run(staged.path / "run.trec"), read_qrels(staged.path / "qrels.trec")
-        expected: dict[str, list[float]] = {}
-        for question in QUESTIONS:
-            found = [name for name, _ in run.get(question.qid, [])]
-            holds = [any(answer in texts[name] for answer in question.answers) for name in found]
-            right = [name in gold[question.qid] for name in found]
-            for k in AT:
-                expected.setdefault(f"accuracy_at_{k}", []).append(float(any(holds[:k])))
-                expected.setdefault(f"recall_at_{k}", []).append(sum(right[:k]) / len(gold[question.qid]))
-            first = next((rank for rank, hit in enumerate(right, start=1) if hit), None)
-            expected.setdefault("mrr_at_10", []).append(1 / first if first else 0.0)
-            gains = [1 / math.log2(rank + 1) for rank in range(1, 11)]
-            ideal = sum(gains[: len(gold[question.qid])])
-            won = sum(gain for gain, hit in zip(gains, right, strict=False) if hit)
-            expected.setdefault("ndcg_at_10", []).append(won / ideal)
-        assert {name: pytest.approx(np.mean(of)) for name, of in expected.items()} == shown[system]
 
 
 def test_marks_intervals_and_costs_are_the_comparisons(compared, page):
@@ -80,13 +59,8 @@ def test_marks_intervals_and_costs_are_the_comparisons(compared, page):
             marked = figures["corrected_p"] is not None and figures["corrected_p"] < 0.05
             assert bool(cell.all("span", class_="mark")) == marked
     cost = page.one("section", id="cost")
-    assert [cell.text for cell in cost.all("tr")[1].all("td")] == [
-        "0:02:05",
-        "0:01:01",
-        "16.4 kB",
-        "812",
-        "14",
-    ]
+    shown = [cell.text for cell in cost.all("tr")[1].all("td")]
+    assert shown == ["0:02:05", "0:01:01", "16.4 kB", "812", "14"]
 
 
 def test_every_chart_has_a_name_and_a_description(page):
@@ -123,28 +97,24 @@ def test_a_cosine_is_no_per_cent_and_the_metric_of_one_view_is_seen(page):
 
 def test_no_chart_is_drawn_of_fallbacks_where_there_are_none():
     none = {"loss": {0: 1.0, 10: 0.5}, "fallback_share": {0: 0.0, 10: 0.0}}
-    systems = [System("mvr", 0, {}, trainings=[Training("round 1", none)])]
+    systems = [Row("mvr", 0, {}, trainings=[Training("round 1", none)])]
     significance = Significance(baseline="mvr", test="", systems={})
     groups = model_charts(Contents(systems, "mvr", significance, 0, 0, [], {}, ""))
     assert [group.title for group in groups] == ["Training loss"]
 
 
-def test_the_time_of_one_question_is_left_out_where_no_model_was_asked(compared, text):
+def test_the_time_of_one_question_is_left_out_where_no_model_was_asked(text, tmp_path):
     assert "one alone, ms" in text and "one alone: with its encoding" in text
+    plain = System(MVR.found, views=4, analyses=False)  # charts take time
+    compared = ComparedSystems(tmp_path, {"mvr": plain, "bm25": BM25})
     contents = gather(compared.rows, compared.comparison, compared.evaluations, compared.events)
-    contents.cost = {
-        row: {name: value for name, value in of.items() if row == "bm25" or not name.startswith("single")}
-        for row, of in contents.cost.items()
-    }
+    asked = {name: of for name, of in contents.cost["mvr"].items() if not name.startswith("single")}
+    contents.cost = {**contents.cost, "mvr": asked}
     page = render(contents)
     assert "one alone" not in page and "Questions per second: search alone." in page
     for system in contents.systems:
         system.architecture = None
     assert "one alone, ms" in render(contents)
-
-
-def test_equal_contents_give_equal_pages(compared, text):
-    assert compared.page() == text
 
 
 def test_a_question_shows_what_matched_with_every_views_score(page):

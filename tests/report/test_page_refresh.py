@@ -12,10 +12,15 @@ from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.page_tree import read
 
 
-def test_the_page_says_what_the_gate_found(corpus: ChangingCorpus) -> None:
+def test_the_page_says_what_the_gate_found_and_how_far_a_trained_index_has_drifted(
+    corpus: ChangingCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drift, "RETRAIN_ERROR", 1e9)
+    settings: dict[str, Any] = {"index": {"kind": "IVF2,SQ8"}}
+    corpus.refresh(**settings)
     corpus.change(2, 7)
     corpus.rows = corpus.rows[: len(corpus.rows) // 2]
-    records = corpus.refresh()
+    records = corpus.refresh(**settings)
     found = corpus.verdict(records)
     page = read((corpus.files(records["report"][names.REPORT]) / names.REPORT_PAGE_FILE).read_text())
     assert page.one("h1").text == "Refused"
@@ -30,20 +35,9 @@ def test_the_page_says_what_the_gate_found(corpus: ChangingCorpus) -> None:
         metric_names.short(name): [f"{100 * of[who]:.1f}" for who in ("champion", "challenger")]
         for name, of in found["metrics"].items()
     }
+    assert records["challenger/index"][names.INDEX].facts["drift_added"] > 0
+    assert "of its views were added since it was trained" in page.text
 
 
 def rows(page: Any, section: str) -> list[Any]:
     return page.one("section", id=section).one("tbody").all("tr")
-
-
-def test_a_trained_index_says_how_far_it_has_drifted(
-    corpus: ChangingCorpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(drift, "RETRAIN_ERROR", 1e9)
-    settings: dict[str, Any] = {"index": {"kind": "IVF2,SQ8"}}
-    corpus.refresh(**settings)
-    corpus.add("new-1")
-    records = corpus.refresh(**settings)
-    assert records["challenger/index"][names.INDEX].facts["drift_added"] > 0
-    page = (corpus.files(records["report"][names.REPORT]) / "report.html").read_text()
-    assert "of its views were added since it was trained" in page

@@ -51,20 +51,10 @@ def test_the_summary_of_ties_of_one_system_and_of_nothing():
     assert said["acc@5"].startswith("camvr and dpr are best with 75.0 %, 25.0 points above mvr (significant")
     assert words(contents({"mvr": 0.5, "camvr": 0.5}, 1.0))["acc@5"] == "All systems reach the same, 50.0 %."
     said = words(contents({"camvr": 0.5}))
-    assert (
-        said["Asked"] == "camvr answered 100 questions over 1,000 passages."
-        and said["Reached"] == "50.0 % at acc@5."
-    )
-    nothing = Contents(
-        [System("a", 0, {}), System("b", 1, {})],
-        "a",
-        {"baseline": "a", "systems": {}, "test": ""},
-        0,
-        0,
-        [],
-        {},
-        "d",
-    )
+    assert said["Asked"] == "camvr answered 100 questions over 1,000 passages."
+    assert said["Reached"] == "50.0 % at acc@5."
+    systems = [System("a", 0, {}), System("b", 1, {})]
+    nothing = replace(contents({"a": 0.0}), systems=systems, passages=0, questions=0)
     assert words(nothing) == {"Asked": "2 systems answered the same 0 questions."}
 
 
@@ -75,9 +65,7 @@ def test_the_summary_of_collapsed_views():
         System("fine", 2, {}, view_cosine=0.7, usage={"share_of_top_1": [0.5, 0.5]}),
         System("single", 3, {}, usage={"share_of_top_1": [1.0]}),
     ]
-    said = words(
-        Contents(systems, "alike", {"baseline": "alike", "systems": {}, "test": ""}, 1, 100, [], {}, "d")
-    )["Views"]
+    said = words(replace(contents({"alike": 0.0}), systems=systems))["Views"]
     assert "alike's views have collapsed" in said and "view 2 wins 96 % of the questions" in said
     assert "fine" not in said and "single" not in said
 
@@ -101,13 +89,9 @@ def test_the_summary_says_which_training_ended_below_its_start():
         curve = {start + 25 * number: value for number, value in enumerate(values)}
         return Training(name, {"validation_mrr_at_10": curve}, start)
 
+    worse = [training("round 1", 0, 0.25, 0.5, 0.125), training("round 2", 50, 0.5, 0.25, 0.375)]
     systems = [
-        System(
-            "worse",
-            0,
-            {},
-            trainings=[training("round 1", 0, 0.25, 0.5, 0.125), training("round 2", 50, 0.5, 0.25, 0.375)],
-        ),
+        System("worse", 0, {}, trainings=worse),
         System("equal", 1, {}, trainings=[training("round 1", 0, 0.5, 0.5)]),
         System("unknown", 2, {}, trainings=[Training("round 1", {"loss": {10: 1.0}})]),
     ]
