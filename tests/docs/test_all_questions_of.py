@@ -1,7 +1,5 @@
 """docs/examples/all_questions_of.py: one question per passage becomes all of theirs."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,19 +7,18 @@ import pyarrow.parquet as pq
 
 from multiview.data.questions import Question
 from tests.fixtures.artifacts import questions_folder
-from tests.fixtures.project import ROOT
+from tests.fixtures.inprocess import example
 
-SCRIPT = ROOT / "docs" / "examples" / "all_questions_of.py"
 SAMPLE = [Question("q2", "Who?", (), None, ("p0",)), Question("q4", "Where?", (), None, ("p2", "p1"))]
 
 
-def test_all_questions_about_the_sample_s_passages_are_written(tmp_path: Path) -> None:
+def test_all_questions_about_the_sample_s_passages_are_written(tmp_path: Path, monkeypatch, capsys) -> None:
     sample = questions_folder(tmp_path / "sample", SAMPLE)
     gold = ["p0", "p1", "p0", "p2", "p2"]
     table = pa.table({"qid": [f"q{row}" for row in range(5)], "positive_passage_id": gold})
     pq.write_table(table, tmp_path / "train.parquet")
     out = tmp_path / "all.parquet"
-    words = [sys.executable, SCRIPT, tmp_path / "train.parquet", sample, out]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout == f"4 questions about 2 passages in {out}\n"
+    words = map(str, (tmp_path / "train.parquet", sample, out))
+    printed = example(monkeypatch, capsys, "all_questions_of.py", *words)
+    assert printed == f"4 questions about 2 passages in {out}\n"
     assert pq.read_table(out) == table.take([0, 2, 3, 4])

@@ -9,13 +9,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import typer
+from mlflow.cli import cli as mlflow_cli
 
 from multiview.artifacts.store import LocalStore
 from multiview.cli import app as cli
@@ -28,7 +29,9 @@ from multiview.plans import PIPELINES
 from multiview.plans.system import training
 from multiview.refresh import champion
 from multiview.steps.execution import run_step
+from multiview.steps.path import StepPath
 from multiview.steps.work import StepReporter
+from multiview.tracking.client import tracking_uri
 from pipelines import __main__ as pipelines
 from pipelines.runs import commands as runs_here
 from tests.fixtures.beir_server import archive, publish
@@ -36,7 +39,7 @@ from tests.fixtures.documented import DOCUMENTS, commands, declared
 from tests.fixtures.format_files import beir, biencoder, marco, put, tevatron
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import ROOT, Project
-from tests.fixtures.servers import mlflow_server, new_database
+from tests.fixtures.servers import new_database
 from tests.fixtures.split_run import passage_rows, question_rows, write
 
 NAMING = [*DOCUMENTS, ROOT / "manifests" / "README.md"]
@@ -240,35 +243,39 @@ def test_the_table_of_formats_is_the_code_s():
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> tuple[LocalStore, str]:
-    """A store and the address of a small index in it."""
-    project = Project.make(tmp_path_factory.mktemp("trained"))
-    settings = ["model.architecture=camvr", "train.rounds=1", "train.max_steps=2"]
+def index(tmp_path_factory) -> str:
+    """The address of a small index."""
+    project = Project.make(tmp_path_factory.mktemp("index"))
+    settings = ["model.architecture=camvr", "train.rounds=0"]
     store = LocalStore(project.folder / "store")
-    records = run_plan(training(gather(str(project.folder / "tiny.yaml"), settings)), store)
-    return store, f"{store.url}/{records['camvr/round-1/index']['index'].folder}"
+    plan = training(gather(str(project.folder / "tiny.yaml"), settings))
+    del plan.nodes[StepPath.of_round("camvr", 0, "evaluate")]
+    return f"{store.url}/{run_plan(plan, store)['camvr/round-0/index']['index'].folder}"
 
 
 @pytest.mark.documented("multiview search ")
-def test_searches_print_passages(documented, trained, monkeypatch, capsys):
-    call(cli.app, re.sub(r"\S*store/index/\w+", trained[1], documented), monkeypatch)
+def test_searches_print_passages(documented, index, monkeypatch, capsys):
+    call(cli.app, re.sub(r"\S*store/index/\w+", index, documented), monkeypatch)
     assert re.search(r"^1   .*view \d", capsys.readouterr().out, re.M)
 
 
 @pytest.mark.documented("multiview lineage ", "multiview register ")
-def test_lineages_and_versions_are_of_that_index(documented, trained, tmp_path, monkeypatch, capsys):
+def test_lineages_and_versions_are_of_that_index(documented, index, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
-    call(cli.app, re.sub(r"store/index/\w+", trained[1], documented), monkeypatch)
+    call(cli.app, re.sub(r"store/index/\w+", index, documented), monkeypatch)
     out = capsys.readouterr().out.splitlines()
     assert out[-1].startswith("verified: ") or out[-1] == "models:/multiview-train.json-dev.json@champion"
 
 
 @pytest.mark.documented("mlflow ui ")
-def test_mlflow_serves_the_runs(documented, tmp_path):
-    new_database(tmp_path)
-    words = shlex.split(documented.replace("sqlite:///store", f"sqlite:///{tmp_path}"))
-    with mlflow_server(words[1:], tmp_path) as address:
-        assert urllib.request.urlopen(f"{address}/health").read() == b"OK"
+def test_mlflow_is_given_the_database_of_the_store(documented, monkeypatch):
+    """Its server is run by tests/tracking."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    _, name, *words = shlex.split(documented)
+    command = mlflow_cli.get_command(click.Context(mlflow_cli), name)
+    assert command is not None
+    uri = command.make_context(name, words).params["backend_store_uri"]
+    assert uri == tracking_uri(LocalStore(Path("store"))).replace(f"{Path.cwd()}/", "")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ The other databases cannot run here: what they would compute is computed from th
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -13,13 +14,14 @@ import sqlite3
 import struct
 import sys
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
 import numpy as np
-import pyarrow.parquet as pq
+import pyarrow as pa
 import pytest
 
 import multiview
@@ -30,7 +32,6 @@ from tests.fixtures.documented import words
 from tests.fixtures.forked import run_forked
 from tests.fixtures.inprocess import multiview_command
 from tests.fixtures.project import ROOT
-from tests.fixtures.system_indexes import SYSTEMS
 
 PAGE = (ROOT / "docs" / "databases.md").read_text(encoding="utf-8")
 K = 7
@@ -81,7 +82,7 @@ def best_by_words(texts: dict[str, str]) -> list[tuple[str, float]]:
     return sorted(((id, score) for id, score in scores.items() if score), key=lambda each: -each[1])
 
 
-@pytest.fixture(scope="module", params=list(SYSTEMS))
+@pytest.fixture(scope="module", params=["all-views", "pooled", "mvr"])
 def exported(request, indexes, tmp_path_factory) -> tuple[Path, Any]:
     """The exported views of an index, and its retriever."""
     address = indexes.index(request.param)
@@ -121,122 +122,88 @@ def test_nested_documents_rank_as_the_index(engine, exported, indexes, tmp_path)
     lines = json_lines(tmp_path / "loaded" / "bulk.ndjson")
     actions, documents = lines[::2], lines[1::2]
     assert [each["index"]["_id"] for each in actions] == [each["passage_id"] for each in documents]
-    rows = [row for file in sorted(folder.glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
-    assert sum(len(document["views"]) for document in documents) == len(rows)
+    assert sum(len(document["views"]) for document in documents) == len(retriever.index.views)
     assert documents[0]["columns"]["day"] == "2020-01-01"
-    body = json.loads((tmp_path / "loaded" / "index.json").read_text())
-    properties = body["mappings"]["properties"]
-    assert documents[0].keys() == properties.keys()
+    properties = json.loads((tmp_path / "loaded" / "index.json").read_text())["mappings"]["properties"]
     fields = properties["views"]["properties"]
+    assert documents[0].keys() == properties.keys() and properties["views"]["type"] == "nested"
     assert all(view.keys() == fields.keys() for document in documents for view in document["views"])
     field = fields["vector"]
-    assert properties["views"]["type"] == "nested"
-    assert field.get("dims", field.get("dimension")) == len(rows[0]["vector"])
+    assert field.get("dims", field.get("dimension")) == retriever.index.views.shape[1]
     assert (field.get("similarity") or field["method"]["space_type"]) in ("max_inner_product", "innerproduct")
+
+    def positive(product: float) -> float:
+        """The score that both engines make of an inner product, as their documentation says."""
+        return product + 1 if product >= 0 else 1 / (1 - product)
 
     def scores_of(vector: list[float]) -> dict[str, float]:
         asked = recipe["search_body"](engine, vector, K)
         nested = asked["query"]["nested"]
         knn = nested["query"]["knn"]
         given = knn["query_vector"] if engine == "elasticsearch" else knn["views.vector"]["vector"]
-        assert nested["path"] == "views" and asked["size"] == K
-        join = {"max": max, "sum": sum, "min": min}[nested["score_mode"]]
-        scores = {
-            each["passage_id"]: join(
-                _positive(float(np.dot(view["vector"], given))) for view in each["views"]
+        assert (nested["path"], nested["score_mode"], asked["size"]) == ("views", "max", K)
+        return {
+            each["passage_id"]: recipe["inner_product"](
+                max(positive(float(np.dot(view["vector"], given))) for view in each["views"])
             )
             for each in documents
         }
-        return {id: recipe["inner_product"](score) for id, score in scores.items()}
 
     same_ranking(indexes, retriever, scores_of)
 
 
-def _positive(product: float) -> float:
-    """The score that both engines make of an inner product, as their documentation says."""
-    return product + 1 if product >= 0 else 1 / (1 - product)
-
-
-class Tensor:
-    """A tensor of named dimensions, as far as the rank profile computes with them."""
-
-    def __init__(self, values: np.ndarray, *dims: str) -> None:
-        self.values, self.dims = values, dims
-
-    def __mul__(self, other: Tensor) -> Tensor:
-        names = sorted({*self.dims, *other.dims})
-        letters = {name: chr(97 + number) for number, name in enumerate(names)}
-        spelled = ["".join(letters[name] for name in dims) for dims in (self.dims, other.dims, names)]
-        formula = f"{spelled[0]},{spelled[1]}->{spelled[2]}"
-        return Tensor(np.einsum(formula, self.values, other.values), *names)
-
-    def reduced(self, by: Any, dim: str) -> Tensor:
-        kept = [name for name in self.dims if name != dim]
-        return Tensor(by(self.values, axis=self.dims.index(dim)), *kept)
-
-
 def test_tensors_rank_as_the_index(exported, indexes, tmp_path):
-    """By the very expression of the schema's rank profile."""
+    """By the expression of the schema's rank profile."""
     folder, retriever = exported
     recipe = run_example("vespa_views.py", str(folder), str(tmp_path / "application"))
     lines = json_lines(tmp_path / "application" / "feed.jsonl")
-    assert [line["put"] for line in lines] == [f"id:multiview:passage::{line['fields']['passage_id']}" for line in lines]  # fmt: skip
+    by_id = {line["fields"]["passage_id"]: line["fields"] for line in lines}
+    assert [line["put"] for line in lines] == [f"id:multiview:passage::{id}" for id in by_id]
+    (hit,) = retriever.search(["Who?"], k=1, explain=True)[0]
+    assert list(map(int, by_id[hit.id]["views"]["blocks"])) == [view.number for view in hit.views]
+    assert by_id[hit.id]["snippets"] == {str(view.number): view.snippet for view in hit.views if view.snippet}
     schema = (tmp_path / "application" / "schemas" / "passage.sd").read_text()
     fields = set(re.findall(r"field (\w+) type", schema))
     assert all(line["fields"].keys() == fields for line in lines)
-    dim = len(next(iter(lines[0]["fields"]["views"]["blocks"].values())))
-    assert schema.count(f"d[{dim}]") == 2 and "distance-metric: dotproduct" in schema
+    assert (
+        schema.count(f"d[{retriever.index.views.shape[1]}]") == 2 and "distance-metric: dotproduct" in schema
+    )
     (expression,) = re.findall(r"first-phase \{\s*expression: (.+)", schema)
-    assert expression in PAGE
+    assert expression == "max(sum(query(q) * attribute(views), d), view)" and expression in PAGE
 
     def scores_of(vector: list[float]) -> dict[str, float]:
         asked = recipe["search_body"](vector, K)
         assert asked["ranking"] in schema and "nearestNeighbor(views, q)" in asked["yql"]
-        query = Tensor(np.array(asked["input.query(q)"]), "d")
-        scores = {}
-        for line in lines:
-            views = Tensor(np.array([*line["fields"]["views"]["blocks"].values()]), "view", "d")
-            known = {
-                "query": {"q": query}.__getitem__,
-                "attribute": {"views": views}.__getitem__,
-                "sum": lambda tensor, dim: tensor.reduced(np.sum, dim),
-                "max": lambda tensor, dim: tensor.reduced(np.max, dim),
-                **{name: name for name in ("q", "views", "d", "view")},
-            }
-            scores[line["fields"]["passage_id"]] = float(eval(expression, known).values)
-        return scores
+        query, views = (
+            np.array(asked["input.query(q)"]),
+            {id: each["views"]["blocks"] for id, each in by_id.items()},
+        )
+        return {id: float((np.array([*blocks.values()]) @ query).max()) for id, blocks in views.items()}
 
     same_ranking(indexes, retriever, scores_of)
 
 
-def test_the_views_of_a_passage_stand_together_in_the_feed(exported, tmp_path):
-    folder, retriever = exported
-    recipe = run_example("vespa_views.py", str(folder), str(tmp_path / "application"))
-    by_id = {}
-    for line in map(json.loads, recipe["feed_lines"](folder)):
-        assert line["put"] not in by_id, "a passage has one line"
-        by_id[line["put"]] = line["fields"]
-    (hit,) = retriever.search(["Who?"], k=1, explain=True)[0]
-    fields = by_id[f"id:multiview:passage::{hit.id}"]
-    assert list(map(int, fields["views"]["blocks"])) == [view.number for view in hit.views]
-    assert fields["snippets"] == {str(view.number): view.snippet for view in hit.views if view.snippet}
+def copied_rows(file: Path, kinds: Sequence[str]) -> Iterator[list[Any]]:
+    """The values of each row of a file in the binary format of COPY, as PostgreSQL's documentation describes it."""
+    data = io.BytesIO(file.read_bytes())
+    assert data.read(19) == b"PGCOPY\n\xff\r\n\0" + bytes(8)
+    while (count := struct.unpack("!h", data.read(2))[0]) != -1:
+        assert count == len(kinds)
+        row: list[Any] = []
+        for kind in kinds:
+            (length,) = struct.unpack("!i", data.read(4))
+            row.append(None if length < 0 else value(kind, data.read(length)))
+        yield row
+    assert data.read() == b""
 
 
-def copied_rows(file: Path) -> list[list[bytes | None]]:
-    """The fields of each row of a file in the binary format of COPY, as PostgreSQL's documentation describes it."""
-    data, rows = file.read_bytes(), []
-    assert data[:19] == b"PGCOPY\n\xff\r\n\0" + bytes(8)
-    place = 19
-    while (count := struct.unpack_from("!h", data, place)[0]) != -1:
-        place, fields = place + 2, []
-        for _ in range(count):
-            (length,) = struct.unpack_from("!i", data, place)
-            place += 4
-            fields.append(None if length < 0 else data[place : place + length])
-            place += max(length, 0)
-        rows.append(fields)
-    assert place + 2 == len(data)
-    return rows
+def value(kind: str, field: bytes) -> Any:
+    if kind == "halfvec":
+        dim, unused = struct.unpack_from("!hh", field)
+        vector = np.frombuffer(field, ">f2", offset=4)
+        assert (dim, unused) == (len(vector), 0)
+        return json.dumps(vector.tolist())
+    return struct.unpack("!i", field)[0] if kind == "integer" else field.decode()
 
 
 def test_rows_of_a_table_rank_as_the_index(exported, indexes, tmp_path):
@@ -245,29 +212,13 @@ def test_rows_of_a_table_rank_as_the_index(exported, indexes, tmp_path):
     recipe = run_example("pgvector_views.py", str(folder), str(tmp_path / "loaded"))
     load = (tmp_path / "loaded" / "load.sql").read_text()
     (table,) = re.findall(r"CREATE TABLE views \((.*?)\);", load, re.S)
-    columns = re.findall(r"^    (\w+) (\w+)", table, re.M)
-    wanted = [row for file in sorted(folder.glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+    names, kinds = zip(*re.findall(r"^    (\w+) (\w+)", table, re.M), strict=True)
+    wanted = pa.Table.from_batches(IndexViews.open(retriever.address).batches()).to_pylist()
     assert f"vector halfvec({len(wanted[0]['vector'])})" in load and "hnsw (vector halfvec_ip_ops)" in load
-
-    def value(kind: str, field: bytes | None) -> Any:
-        if field is None:
-            return None
-        if kind == "halfvec":
-            dim, unused = struct.unpack_from("!hh", field)
-            vector = np.frombuffer(field, ">f2", offset=4)
-            assert (dim, unused) == (len(vector), 0)
-            return json.dumps(vector.tolist())
-        return struct.unpack("!i", field)[0] if kind == "integer" else field.decode()
-
-    rows = [
-        [value(kind, field) for (_, kind), field in zip(columns, fields, strict=True)]
-        for fields in copied_rows(tmp_path / "loaded" / "views.copy")
-    ]
+    rows = list(copied_rows(tmp_path / "loaded" / "views.copy", kinds))
     for row, stored in zip(rows, wanted, strict=True):
-        said = dict(zip((name for name, _ in columns), row, strict=True))
-        assert {
-            name: said[name] for name in ("passage_id", "view", "title", "snippet")
-        }.items() <= stored.items()
+        said = dict(zip(names, row, strict=True))
+        assert all(said[name] == stored[name] for name in ("passage_id", "view", "title", "snippet"))
         assert json.loads(said["vector"]) == stored["vector"] and said["columns"][0] == "\1"
         assert json.loads(said["columns"][1:])["day"] == str(stored["columns"]["day"])
     query = re.sub(r"(\w+)(?:::\w+)? <#> (%\(\w+\)s)::\w+", r"negative_product(\1, \2)", recipe["SEARCH"])
@@ -275,8 +226,8 @@ def test_rows_of_a_table_rank_as_the_index(exported, indexes, tmp_path):
         database.create_function(
             "negative_product", 2, lambda *given: -float(np.dot(*map(json.loads, given)))
         )
-        database.execute(f"CREATE TABLE views ({', '.join(name for name, _ in columns)})")
-        database.executemany(f"INSERT INTO views VALUES ({', '.join('?' * len(columns))})", rows)
+        database.execute(f"CREATE TABLE views ({', '.join(names)})")
+        database.executemany(f"INSERT INTO views VALUES ({', '.join('?' * len(names))})", rows)
 
         def scores_of(vector: list[float]) -> dict[str, float]:
             candidates = K * int(retriever.index.view_counts.max())

@@ -9,20 +9,15 @@ from typing import Any
 import pytest
 
 from multiview.artifacts.staging import stage
-from multiview.artifacts.store import LocalStore
 from multiview.config import Model
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.export.model_card import read_subject
 from multiview.model.layouts import LAYOUTS
-from multiview.plans.system import training
-from multiview.steps.path import StepPath
 from tests.fixtures.artifacts import questions_folder, write_passages
 from tests.fixtures.imports import module_paths
-from tests.fixtures.inprocess import run_plan
 from tests.fixtures.sentence_transformers_base import frame_texts
-from tests.fixtures.system_indexes import write_corpus
-from tests.fixtures.tiny import tiny_bert, tiny_tokenizer
+from tests.fixtures.tiny import tiny_tokenizer
 
 PASSAGE = Passage("p0", "Tower", "It was built by the king. He died.", (26, 34))
 QUESTION = Question("q0", "Who built it?", ("the king",), None, ("p0",))
@@ -62,23 +57,10 @@ def test_what_users_call_has_an_example():
     assert not PUBLIC - EXAMPLES.keys()
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory) -> str:
+@pytest.fixture
+def address(indexes) -> str:
     """The index of an untrained CAMVR over the 32 passages of a corpus with the column `url`."""
-    folder: Path = tmp_path_factory.mktemp("examples")
-    passages, questions = write_corpus(folder)
-    model = {"base": str(tiny_bert(folder / "base")), "views": 4, "passage_length": 64, "question_length": 24}
-    plan = training(
-        {
-            "corpus": {"source": [str(passages)]},
-            "questions": {"source": [str(questions)], "dev_share": 0.4},
-            "model": model,
-            "train": {"rounds": 0},
-        }
-    )
-    del plan.nodes[StepPath.of_round("camvr", 0, "evaluate")]
-    store = LocalStore(folder / "store")
-    return f"{store.url}/{run_plan(plan, store)['camvr/round-0/index']['index'].folder}"
+    return indexes.index("camvr")
 
 
 @pytest.fixture
@@ -88,7 +70,7 @@ def model(address) -> Path:
 
 
 @pytest.fixture
-def given(tmp_path, request) -> dict[str, Any]:
+def given(tmp_path) -> dict[str, Any]:
     """The names that the examples use without defining them."""
     tokenizer: Any = tiny_tokenizer()
     viewers = LAYOUTS["camvr"].viewers(Model(views=3))

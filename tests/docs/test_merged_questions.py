@@ -1,17 +1,13 @@
 """docs/examples/merged_questions.py: what it writes is what a run reads."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from multiview.data.reading.training_files import text_id
-from tests.fixtures.project import ROOT
-
-SCRIPT = ROOT / "docs" / "examples" / "merged_questions.py"
+from tests.fixtures.inprocess import example
 
 
-def test_equal_questions_are_one_with_the_passages_of_all(tmp_path: Path) -> None:
+def test_equal_questions_are_one_with_the_passages_of_all(tmp_path: Path, monkeypatch, capsys) -> None:
     texts, files = ["We keep logs.", "We keep nothing."], []
     for text in texts:
         asked = [
@@ -21,10 +17,8 @@ def test_equal_questions_are_one_with_the_passages_of_all(tmp_path: Path) -> Non
         content = {"data": [{"title": "site.org", "paragraphs": [{"context": text, "qas": asked}]}]}
         Path(files[-1]).write_text(json.dumps(content))
     merged = tmp_path / "merged"
-    done = subprocess.run(
-        [sys.executable, SCRIPT, *files, "--folder", merged], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith("2 passages, 1 questions in ")
+    printed = example(monkeypatch, capsys, "merged_questions.py", *files, "--folder", str(merged))
+    assert printed.startswith("2 passages, 1 questions in ")
     (question,) = map(json.loads, (merged / "questions.jsonl").read_text().splitlines())
     ids = [text_id(text) for text in texts]
     assert question == {"qid": "q0", "question": "What do you keep?", "positive_ids": ids}

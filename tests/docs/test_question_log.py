@@ -1,17 +1,12 @@
 """docs/examples/question_log.py: drift and candidates from a log as the server writes it."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
+
+import pytest
 
 from multiview.config import Gate
 from multiview.config.overrides import gather
-from tests.fixtures.inprocess import multiview_command
-from tests.fixtures.project import ROOT
-
-SCRIPT = ROOT / "docs" / "examples" / "question_log.py"
+from tests.fixtures.inprocess import example, multiview_command
 
 
 def line(question: str, *hits: tuple[str, float], index: str = "store/index/a", where: str | None = None):
@@ -19,28 +14,33 @@ def line(question: str, *hits: tuple[str, float], index: str = "store/index/a", 
     return {"index": index, "question": question, "where": where, "hits": found}
 
 
-def said(folder: Path, lines: list[dict[str, Any]], *words: str) -> str:
+@pytest.fixture
+def said(tmp_path, monkeypatch, capsys):
     """What the script says of a log of which the first line is in an earlier file."""
-    for name, part in (("q.log.1", lines[:1]), ("q.log", lines[1:])):
-        (folder / name).write_text("".join(f"{json.dumps(each)}\n" for each in part))
-    command = [sys.executable, SCRIPT, "q.log", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    monkeypatch.chdir(tmp_path)
+
+    def say(lines, *words: str) -> str:
+        for name, part in (("q.log.1", lines[:1]), ("q.log", lines[1:])):
+            (tmp_path / name).write_text("".join(f"{json.dumps(each)}\n" for each in part))
+        return example(monkeypatch, capsys, "question_log.py", "q.log", *words)
+
+    return say
 
 
-def test_drift_is_the_share_of_later_questions_below_a_quantile_of_the_earlier_ones(tmp_path):
+def test_drift_is_the_share_of_later_questions_below_a_quantile_of_the_earlier_ones(said):
     earlier = [line(f"{number}?", ("p", float(number))) for number in range(100)]
     lower = [line(f"{number}!", ("p", float(number) - 50)) for number in range(100)]
     counts = "store/index/a: 200 questions, 100 distinct, 0 unanswered"
     steady = "median top score 49.500, then 49.500; below the earlier 5% quantile: 5.0%"
-    assert said(tmp_path, earlier + earlier) == f"{counts}; {steady}\n"
-    assert "49.500, then -0.500; below the earlier 5% quantile: 55.0%" in said(tmp_path, earlier + lower)
+    assert said(earlier + earlier) == f"{counts}; {steady}\n"
+    assert "49.500, then -0.500; below the earlier 5% quantile: 55.0%" in said(earlier + lower)
     few = [line("a?", ("p", 1.0)), line("b?", index="other"), line("c?", ("p", 1.0), where="ok")]
-    assert said(tmp_path, few) == (
+    assert said(few) == (
         "store/index/a: 1 questions, 1 distinct, 0 unanswered\nother: 1 questions, 1 distinct, 1 unanswered\n"
     )
 
 
-def test_candidates_are_read_as_dev_questions_and_as_a_policy(indexes, tmp_path, monkeypatch, capsys):
+def test_candidates_are_read_as_dev_questions_and_as_a_policy(said, indexes, tmp_path, monkeypatch, capsys):
     """By the programs that read them: `inspect` finds no problem, and the policy is the preset's."""
     lines = [
         line('a "b"\t\u2028?', ("p1", 2.0)),
@@ -49,7 +49,7 @@ def test_candidates_are_read_as_dev_questions_and_as_a_policy(indexes, tmp_path,
         line("When?"),
         line("Où?", ("p9", 1.0), where="url is null"),
     ]
-    assert "2 candidates in out" in said(tmp_path, lines, "--candidates", "out", "--rank", "3")
+    assert "2 candidates in out" in said(lines, "--candidates", "out", "--rank", "3")
     questions, gate = tmp_path / "out" / "questions.jsonl", tmp_path / "out" / "gate.yaml"
     passages = indexes.store.root.parent / "passages.parquet"
     settings = ("--set", f"corpus.source={passages}", "--set", f"questions.dev_source={questions}")

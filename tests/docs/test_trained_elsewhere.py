@@ -1,9 +1,6 @@
 """docs/examples/trained_elsewhere.py: what it writes evaluates the models that were trained, and trains none."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -11,15 +8,14 @@ import yaml
 from multiview.artifacts.store import open_store
 from multiview.steps.runs import read_states
 from tests.fixtures.corpus import squad_corpus
-from tests.fixtures.inprocess import command
-from tests.fixtures.project import ROOT, Project
+from tests.fixtures.inprocess import command, example
+from tests.fixtures.project import Project
 from tests.fixtures.unshipped import unshipped
 
 __all__ = ["unshipped"]
 
 pytestmark = pytest.mark.usefixtures("unshipped")
 
-SCRIPT = ROOT / "docs" / "examples" / "trained_elsewhere.py"
 ONE_ROUND = {"train": {"rounds": 1, "max_steps": 1}, "evaluation": {"analyses": []}}
 
 
@@ -39,12 +35,6 @@ def runs(project: Project, unshipped, monkeypatch, capsys) -> list[str]:
     return re.findall(r"^(comparison-\w+):", output, re.MULTILINE)
 
 
-def written(project: Project, *runs: str) -> Path:
-    words = [sys.executable, SCRIPT, *runs, "--store", project.store]
-    (file := project.folder / "elsewhere.yaml").write_text(subprocess.check_output(words, text=True))
-    return file
-
-
 def models(project: Project, run: str) -> list[str]:
     """The models that a run encoded passages with."""
     states = read_states(open_store(project.store), run)
@@ -56,12 +46,17 @@ def test_models_are_evaluated_as_they_are_one_by_one_and_over_seeds(project, run
     sources = ("corpus.source", "questions.source", "questions.dev_source")
     other = [word for name in sources for word in ("--set", f"{name}={data}")]
     given = ["--store", project.store, "--tracking-uri", project.tracking, *other]
-    preset = str(written(project, runs[0]))
-    output = command(monkeypatch, capsys, "run", "comparison", "--preset", preset, *given)
+
+    def written(*runs: str) -> str:
+        printed = example(monkeypatch, capsys, "trained_elsewhere.py", *runs, "--store", project.store)
+        (file := project.folder / "elsewhere.yaml").write_text(printed)
+        return str(file)
+
+    output = command(monkeypatch, capsys, "run", "comparison", "--preset", written(runs[0]), *given)
     (alone,) = re.findall(r"^(comparison-\w+):", output, re.MULTILINE)
     assert models(project, alone) == models(project, runs[0])
 
-    output = command(monkeypatch, capsys, "study", str(written(project, *runs)), *given)
+    output = command(monkeypatch, capsys, "study", written(*runs), *given)
     both = re.findall(r"^(comparison-\w+):", output, re.MULTILINE)
     assert [models(project, run) for run in both] == [models(project, run) for run in runs]
     for run in (alone, *both):
