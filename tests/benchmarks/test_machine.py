@@ -15,7 +15,7 @@ def _work() -> None:
         pass
 
 
-def test_work_of_others_is_seen() -> None:
+def test_work_of_others_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     other = multiprocessing.get_context("spawn").Process(target=_work)
     other.start()
     try:
@@ -26,22 +26,12 @@ def test_work_of_others_is_seen() -> None:
     finally:
         other.kill()
         other.join()
-
-
-def test_own_work_is_not_that_of_others() -> None:
-    ticks = [(100, 1000), (180, 1200)]
-    own = iter([10.0, 40.0])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine, "_processor_times", lambda: ticks.pop(0))
-        patch.setattr(machine, "_own_ticks", lambda: next(own))
-        assert Others().share() == 0.25
-
-
-def test_a_machine_that_is_quiet_is_not_waited_for(monkeypatch) -> None:
     monkeypatch.setattr(machine, "busy_share", lambda seconds: 0.05)
-    assert wait_until_quiet(3600) == 0.05
+    assert wait_until_quiet(3600) == 0.05, "a machine that is quiet is not waited for"
 
 
-def test_the_machine_is_named() -> None:
-    words = machine.machine()
-    assert "processors" in words and "GiB" in words and "torch" in words
+def test_own_work_is_not_that_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks, own = iter([(100, 1000), (180, 1200)]), iter([10.0, 40.0])
+    monkeypatch.setattr(machine, "_processor_times", lambda: next(ticks))
+    monkeypatch.setattr(machine, "_own_ticks", lambda: next(own))
+    assert Others().share() == 0.25

@@ -1,4 +1,4 @@
-"""`make demo` in a fresh clone, as a newcomer types it: with three training steps here, whole in `make acceptance`."""
+"""`make demo` in a fresh clone, as a newcomer types it: with two training steps here, whole in `make acceptance`."""
 
 import os
 import re
@@ -51,8 +51,8 @@ def test_the_demo_runs_in_a_fresh_clone_and_its_index_answers(documented, base, 
         *shlex.split(documented)[1:],
         f"VENV={sys.prefix}",
         f"--assume-old={sys.prefix}/ready",
-        "DEMO=--set train.max_steps=3 --set corpus.shards=1 --set comparison.systems.mvr.train.rounds=1 "
-        "--set corpus.keep=gold --set questions.limit=40 --set questions.dev_limit=40 "
+        "DEMO=--set train.max_steps=2 --set corpus.shards=1 --set comparison.systems.mvr.train.rounds=1 "
+        "--set corpus.keep=gold --set questions.limit=20 --set questions.dev_limit=20 "
         f"--set model.passage_length=48 --set evaluation.analyses=[] --set model.base={base}",
     )
     output = make_demo(folder, *words, PYTHONPATH=str(folder / "src"))
