@@ -142,9 +142,8 @@ format: setup
 docs: setup
 	$(BIN)/python -m tests.docs.test_configuration_page > docs/configuration.md
 
-# What tests hold: graphs of pipelines, defaults, outputs. Look at the difference before committing it.
+# What tests hold: defaults, outputs, the objects of manifests. Look at the difference before committing it.
 golden: setup
-	$(BIN)/python -m tests.pipelines.kubeflow.golden
 	$(BIN)/python -m tests.config.test_config
 	$(BIN)/python -m tests.pipelines.test_outputs
 	$(BIN)/python -m tests.fixtures.overlays

@@ -2,21 +2,9 @@
 
 import ast
 
-from kfp_server_api import ApiClient, HealthzServiceApi, PipelineServiceApi
-from kfp_server_api.models import V2beta1Pipeline
-
-from pipelines.kubeflow.client import FOLLOWING_RETRY, RETRY, ApiObject, api_client, connect
+from pipelines.kubeflow.client import FOLLOWING_RETRY, RETRY, api_client, connect
 from pipelines.kubeflow.connection import Connection
 from tests.fixtures.project import ROOT
-
-
-def test_the_generated_api_is_where_it_was(kubeflow):
-    client: ApiObject = connect(Connection(host=kubeflow.url))
-    methods = client.healthzs.healthz_service_get_healthz, client.pipelines.pipeline_service_create_pipeline
-    assert [type(method.__self__) for method in methods] == [HealthzServiceApi, PipelineServiceApi]
-    assert client.api_models.V2beta1Pipeline is V2beta1Pipeline
-    below = api_client(client)
-    assert isinstance(below, ApiClient) and {method.__self__.api_client for method in methods} == {below}
 
 
 def test_every_request_has_the_retries_of_its_client(kubeflow):

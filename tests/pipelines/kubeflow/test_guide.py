@@ -9,6 +9,7 @@ import yaml
 from kfp.kubernetes import kubernetes_executor_config_pb2
 
 from multiview.config.overrides import gather, validate
+from pipelines.kubeflow.connection import resolve_profile
 from pipelines.kubeflow.pod_template import FS_GROUP
 from pipelines.kubeflow.pods import Pods
 from pipelines.kubeflow.schedules import read_schedules
@@ -23,19 +24,26 @@ PROFILES, SHARED, SCHEDULES, NOTIFY = (
 )
 
 
+def profile_of(written: dict, kubeflow, monkeypatch, folder: Path) -> dict:
+    """The user's profile: one that is written somewhere, but for the address. A run that is looked at has succeeded."""
+    profile = {name: value for name, value in written.items() if name != "kube_context"}
+    profile["host"] = kubeflow.url
+    (folder / "profiles.yaml").write_text(yaml.safe_dump({"default": profile}))
+    monkeypatch.setenv("MULTIVIEW_PROFILES", str(folder / "profiles.yaml"))
+    for module in ("follow", "submission"):
+        monkeypatch.setattr(f"pipelines.kubeflow.{module}.readable", lambda store: None)
+    kubeflow.on_run = lambda run: setattr(run, "state", "SUCCEEDED")
+    return profile
+
+
 @pytest.mark.documented(
     "python -m pipelines submit ", "python -m pipelines schedule ", document="kubeflow.md"
 )
 def test_every_command_of_the_document_is_run(documented_lines, kubeflow, command, monkeypatch, tmp_path):
-    """With the document's own profile, but for the address; a run that is looked at has succeeded."""
-    profile = {**PROFILES["default"], "host": kubeflow.url}
-    (tmp_path / "profiles.yaml").write_text(yaml.safe_dump({"default": profile}))
+    """With the document's own profile."""
+    profile = profile_of(PROFILES["default"], kubeflow, monkeypatch, tmp_path)
     (tmp_path / "manifests").symlink_to(ROOT / "manifests")
-    monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / "profiles.yaml"))
-    for module in ("follow", "submission"):
-        monkeypatch.setattr(f"pipelines.kubeflow.{module}.readable", lambda store: None)
     kubeflow.namespaces = (profile["namespace"],)
-    kubeflow.on_run = lambda run: setattr(run, "state", "SUCCEEDED")
     assert len(documented_lines) > 5
     for line in documented_lines:
         command(line.removeprefix("python -m pipelines "))
@@ -49,16 +57,10 @@ FIRST_RUNS = re.findall(r"MULTIVIEW_PROFILES=(\S+)(?:\n.*?)*?\n(python -m pipeli
 
 @pytest.mark.documented("python -m pipelines submit ", document="cluster.md")
 def test_the_first_runs_of_the_guide_start(documented, kubeflow, command, monkeypatch, tmp_path):
-    """With the overlay's own profile, but for the address; files in a bucket of this process's memory."""
+    """With the overlay's own profile; files in a bucket of this process's memory."""
     file = next((file for file, line in FIRST_RUNS if line == documented), FIRST_RUNS[0][0])
-    profile = yaml.safe_load((ROOT / file).read_text())["default"]
-    profile = {name: value for name, value in profile.items() if name != "kube_context"} | {
-        "host": kubeflow.url
-    }
-    (tmp_path / "profiles.yaml").write_text(yaml.safe_dump({"default": profile}))
-    monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / "profiles.yaml"))
-    for module in ("follow", "submission"):
-        monkeypatch.setattr(f"pipelines.kubeflow.{module}.readable", lambda store: None)
+    written = yaml.safe_load((ROOT / file).read_text())["default"]
+    profile = profile_of(written, kubeflow, monkeypatch, tmp_path)
     monkeypatch.setattr("multiview.model.base_model.hub.commit_of", lambda name: "0" * 40)
     # Compiled earlier, which takes its time.
     monkeypatch.setattr(
@@ -72,7 +74,6 @@ def test_the_first_runs_of_the_guide_start(documented, kubeflow, command, monkey
         memory.pipe(f"/files/{name}", (tmp_path / name).read_bytes())
     one_user = "kind" in file  # whose namespace is Kubeflow's own
     kubeflow.namespaces = () if one_user else (profile["namespace"],)
-    kubeflow.on_run = lambda run: setattr(run, "state", "SUCCEEDED")
     command(documented.removeprefix("python -m pipelines ").replace("gs://BUCKET/", "memory://files/"))
     (run,) = kubeflow.runs.values()
     assert run.service_account == "multiview-steps"
@@ -108,26 +109,16 @@ def workflow_defaults(version: str) -> dict:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_the_guide_tells_operators_to_set_is_what_their_version_brings(version):
-    """2.17 and later have defaults of workflows, which the settings replace whole; what is retried: test_retries.py."""
-    spec = workflow_defaults(version)
-    assert spec["templateDefaults"].pop("retryStrategy")["retryPolicy"] == "Always"
-    assert ("ttlStrategy" in spec) == (version >= "2.17")
-    assert spec["templateDefaults"] == (
-        {} if version < "2.16" else {"securityContext": {"fsGroup": FS_GROUP}}
-    )
-
-
-@pytest.mark.parametrize("version", VERSIONS)
 def test_what_the_guide_tells_operators_to_set_gives_steps_their_volume(version):
     """KFP gives the template of a step a security context of its own since 2.16; Argo takes that of the template, over
-    its defaults field by field, or else that of the workflow."""
+    its defaults field by field, or else that of the workflow. What is retried: test_retries.py."""
     spec = workflow_defaults(version)
+    assert ("ttlStrategy" in spec) == (version >= "2.17"), "which the settings replace whole"
     if version < "2.16":
         template, workflow = {}, {"runAsUser": 1000}
     else:
         template, workflow = {"seccompProfile": {"type": "RuntimeDefault"}}, {"runAsNonRoot": True}
-    template = {**spec.get("templateDefaults", {}).get("securityContext", {}), **template}
+    template = {**spec["templateDefaults"].get("securityContext", {}), **template}
     effective = template or {**spec["securityContext"], **workflow}
     assert effective["fsGroup"] == FS_GROUP
     assert effective.keys() - {"fsGroup"} == ({"runAsUser"} if version < "2.16" else {"seccompProfile"})
@@ -140,10 +131,13 @@ def test_the_policy_gives_steps_their_volume_and_leaves_other_pods_alone():
     assert match["resources"]["selector"] == {"matchLabels": {"pipelines.kubeflow.org/v2_component": "true"}}
 
 
-def test_no_version_of_kfp_knows_the_group_of_a_volume():
-    """Or the guide's way round would be needless."""
-    fields = kubernetes_executor_config_pb2.DESCRIPTOR.message_types_by_name["SecurityContext"].fields_by_name
-    assert sorted(fields) == ["run_as_group", "run_as_non_root", "run_as_user"]
+def test_no_version_of_kfp_knows_the_group_of_a_volume_or_a_priority_class():
+    """Or the guide's ways round would be needless."""
+    messages = kubernetes_executor_config_pb2.DESCRIPTOR.message_types_by_name
+    assert sorted(messages["SecurityContext"].fields_by_name) == [
+        "run_as_group", "run_as_non_root", "run_as_user"
+    ]  # fmt: skip
+    assert not [name for each in messages.values() for name in each.fields_by_name if "priority" in name]
 
 
 PRIORITIES = GUIDE.partition("## Priorities")[2].partition("\n## ")[0]
@@ -165,35 +159,16 @@ def test_the_policy_of_priorities_gives_a_pod_the_class_that_its_label_names():
     ]
 
 
-def test_no_version_of_kfp_knows_a_priority_class():
-    """Or the guide's way round would be needless."""
-    messages = kubernetes_executor_config_pb2.DESCRIPTOR.message_types_by_name.values()
-    assert not [name for message in messages for name in message.fields_by_name if "priority" in name]
-
-
-def test_the_profiles_are_profiles(monkeypatch, tmp_path):
-    from pipelines.kubeflow.connection import resolve_profile
-
+def test_the_blocks_of_settings_are_settings(monkeypatch, tmp_path):
     (tmp_path / "profiles.yaml").write_text(yaml.safe_dump(PROFILES))
     monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / "profiles.yaml"))
     assert [resolve_profile(name, {}).host for name in PROFILES] == [p["host"] for p in PROFILES.values()]
-
-
-def test_the_settings_of_a_shared_cluster_are_settings():
     pods = Pods(validate(SHARED))
     assert (pods.pod("index").scratch, pods.pod("encode").priority_class) == ("1Ti", "nightly")
-
-
-def test_the_schedules_are_schedules():
     Path("nightly.yaml").write_text(yaml.safe_dump(SCHEDULES))
     (schedule,) = read_schedules(Path("nightly.yaml")).schedules
-    assert schedule.model_dump(exclude_defaults=True).keys() == SCHEDULES["schedules"][0].keys() - {
-        "time_zone",
-        "enabled",
-    }
-
-
-def test_the_settings_of_notifications_are_settings():
+    named = SCHEDULES["schedules"][0].keys() - {"time_zone", "enabled"}
+    assert schedule.model_dump(exclude_defaults=True).keys() == named
     Path("notify.yaml").write_text(yaml.safe_dump(NOTIFY))
     assert gather("notify.yaml", []) == NOTIFY
 
@@ -201,18 +176,20 @@ def test_the_settings_of_notifications_are_settings():
 FAILURES = DOCUMENT.partition("## What failures look like")[2].partition("**A lost pod.**")[0]
 
 
-@pytest.mark.parametrize("words", re.findall(r"^\| `(.*?)` \|", FAILURES, re.M))
-def test_the_failures_have_these_words(words):
+def test_the_failures_have_these_words():
+    library = (
+        "plans/parameters",
+        "plans/pod_settings",
+        "artifacts/servers",
+        "kubeflow/component",
+        "kubeflow/run",
+    )
     places = [
         *sorted((ROOT / "pipelines").rglob("*.py")),
-        ROOT / "src" / "multiview" / "plans" / "parameters.py",
-        ROOT / "src" / "multiview" / "plans" / "pod_settings.py",
-        ROOT / "src" / "multiview" / "artifacts" / "servers.py",
-        ROOT / "src" / "multiview" / "kubeflow" / "component.py",
-        ROOT / "src" / "multiview" / "kubeflow" / "run.py",
-        ROOT / "src" / "multiview" / "steps" / "backends" / "in_process.py",
-        ROOT / "src" / "multiview" / "steps" / "backends" / "trainjob.py",
+        *(ROOT / "src" / "multiview" / f"{name}.py" for name in library),
+        *(ROOT / "src" / "multiview" / "steps" / "backends").glob("*.py"),
     ]
     source = "".join(path.read_text() for path in places)
     source = re.sub(r'"\s*f?"', "", source).replace("answers {error.status}", "answers 5")
-    assert words in source
+    told = re.findall(r"^\| `(.*?)` \|", FAILURES, re.M)
+    assert len(told) > 5 and not [words for words in told if words not in source]

@@ -32,6 +32,7 @@ from tests.fixtures.compiled import (
     default_documents,
     documents,
     gate_of_one_evaluation,
+    made_documents,
     tasks_of,
 )
 
@@ -101,9 +102,7 @@ def rerun(name: str, step: str, folder: Path, downstream: bool) -> Ir:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_runs_and_reruns_are_taken(replay, tmp_path, version):
     whole = {name: default_documents(name)[0] for name in PIPELINES}
-    for made, options in MADE.items():
-        request = Request.from_settings("training", *options)
-        whole[made] = documents(compile_request(request, tmp_path / f"{made}.yaml"))[0]
+    whole |= {made: made_documents(made)[0] for made in MADE}
     parts = [
         rerun(name, step, tmp_path, downstream)
         for name, steps in RERUNS.items()

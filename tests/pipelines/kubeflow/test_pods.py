@@ -6,13 +6,11 @@ import pytest
 
 from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
-from multiview.config.overrides import gather, validate
+from multiview.config.overrides import validate
 from multiview.errors import InputError
 from multiview.plans import PIPELINES
-from multiview.plans.request import Request
-from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.pods import Pods
-from tests.fixtures.compiled import ON_GPU, all_tasks, compiled, default_documents, documents, tasks_of
+from tests.fixtures.compiled import ON_GPU, all_tasks, compiled, default_documents, made_documents, tasks_of
 from tests.fixtures.pod_security import driver_s_pod, violations
 
 
@@ -21,23 +19,18 @@ def test_every_task_has_image_resources_timeout_and_retries_and_no_cache(name):
     check_tasks(*default_documents(name))
 
 
-def test_so_has_every_task_that_queries_are_generated_by(tmp_path):
-    """The steps that only the Dual Cross Encoder has, which no golden pipeline holds."""
-    overrides = gather("dual-cross", ["generation.fine_tune=true", "train.warm_up={max_steps: 2}"])
-    target = compile_request(Request.make("training", overrides), tmp_path / "training.yaml")
-    tasks = check_tasks(*documents(target))
-    assert {"generate-queries", "gather-queries", "train-generator", "warm-up"} <= tasks
-
-
 @pytest.mark.parametrize(
-    ("origin", "step"),
-    [("crop", "crop-questions"), ("generator", "generate-questions"), ("llm", "ask-questions")],
+    ("made", "steps"),
+    [
+        ("queries", {"generate-queries", "gather-queries", "train-generator", "warm-up"}),
+        ("crops", {"crop-questions", "make-questions"}),
+        ("generator", {"generate-questions", "make-questions"}),
+        ("llm", {"ask-questions", "make-questions"}),
+    ],
 )
-def test_so_has_every_task_that_questions_are_made_by(tmp_path, origin, step):
-    llm = {"make_questions": {"llm": {"model": "m"}}}
-    request = Request.make("training", {"questions": {"origin": origin}, **llm})
-    tasks = check_tasks(*documents(compile_request(request, tmp_path / "training.yaml")))
-    assert {step, "make-questions"} <= tasks
+def test_so_has_every_task_that_queries_or_questions_are_made_by(made, steps):
+    """Which no golden pipeline holds."""
+    assert steps <= check_tasks(*made_documents(made))
 
 
 def check_tasks(ir: dict, platform: dict) -> set[str]:
@@ -73,20 +66,23 @@ def test_pods_are_set_in_one_place(tmp_path):
             "gpus": 2,
             "tolerations": [{"key": "spot", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}],
         },
-        steps={"split": {"memory": "64Gi"}, "mine": {"gpus": 0, "shared_memory": None}},
+        steps={
+            "split": {"memory": "64Gi"},
+            "mine": {"gpus": 0, "shared_memory": None},
+            "open-run": {"retries": 1},  # else it has none: a typo in the UI would take minutes
+        },
         mlflow_uri="http://mlflow:5000",
         secrets={"mlflow": "mlflow-user", "hub": "hub", "qdrant": "qdrant", "llm": "llm"},
         environment={"FSSPEC_S3_ENDPOINT_URL": "http://bucket"},
     )
+    assert tasks_of(ir)["open-run"]["retryPolicy"]["maxRetryCount"] == 1
     executors = {name: e["container"] for name, e in ir["deploymentSpec"]["executors"].items()}
     memory = {name: e["resources"]["resourceMemoryLimit"] for name, e in executors.items()}
     assert (memory["exec-split"], memory["exec-index"], memory["exec-train"]) == ("64Gi", "6Gi", "32Gi")
     assert platform["exec-index"]["nodeSelector"] == {"labels": {"pool": "small"}}
     assert executors["exec-train"]["resources"]["accelerator"]["resourceCount"] == "2"
-    assert (
-        executors["exec-mine"]["image"] == CPU_IMAGE
-        and "accelerator" not in executors["exec-mine"]["resources"]
-    )
+    mine = executors["exec-mine"]
+    assert mine["image"] == CPU_IMAGE and "accelerator" not in mine["resources"]
     assert "emptyDirMounts" not in platform["exec-mine"]
     (toleration,) = platform["exec-train"]["tolerations"]
     assert toleration == {"key": "spot", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
@@ -125,7 +121,11 @@ SHARED = {
 
 
 def test_pods_are_what_a_shared_cluster_asks_for(tmp_path):
-    ir, platform = compiled(tmp_path, gpu=SHARED, steps={"mine": {"scratch_class": None}}, queue="gpus")
+    """Of the pod-security level `restricted`, too."""
+    steps = {"mine": {"scratch_class": None}}
+    ir, platform = compiled(tmp_path, gpu=SHARED, steps=steps, queue="gpus", run_as_non_root=True)
+    for name, executor in ir["deploymentSpec"]["executors"].items():
+        assert not violations(driver_s_pod(executor["container"], platform[name])), name
     encode = platform["exec-encode"]
     assert encode["podMetadata"] == {
         "labels": {
@@ -152,22 +152,6 @@ def test_pods_are_what_a_shared_cluster_asks_for(tmp_path):
     assert len(loops) == 2 and all(loop["iteratorPolicy"] == {"parallelismLimit": 4} for loop in loops)
 
 
-ZONE = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b"]}
-MEMORY = {"key": "nvidia.com/gpu.memory", "operator": "Gt", "values": ["40000"]}
-SPOT = {"key": "cloud.google.com/gke-spot", "operator": "Exists", "values": []}
-
-
-def test_nodes_are_chosen_by_conditions_that_all_hold_and_by_preferences(tmp_path):
-    affinity = [ZONE, {**SPOT, "weight": 30}, MEMORY]
-    _, platform = compiled(tmp_path, gpu={"node_affinity": affinity}, steps={"train": {"nodes": 2}})
-    preferred = {name: value for name, value in SPOT.items() if value}
-    assert platform["exec-encode"]["nodeAffinity"] == [
-        {"matchExpressions": [ZONE, MEMORY]},
-        {"matchExpressions": [preferred], "weight": 30},
-    ]
-    assert "nodeAffinity" not in platform["exec-split"] and "nodeAffinity" not in platform["exec-train"]
-
-
 @pytest.mark.parametrize(
     ("condition", "line"),
     [
@@ -181,47 +165,22 @@ def test_a_condition_on_nodes_is_one_of_kubernetes(condition, line):
         validate({"kubeflow": {"cpu": {"node_affinity": [condition]}}})
 
 
-def test_the_first_pod_is_not_retried_unless_asked_for(tmp_path):
-    """A typo in the UI would take three pods and minutes; what it does takes seconds, and the same command does it again."""
-    for steps, retries in (({}, None), ({"open-run": {"retries": 1}}, 1)):
-        ir, _ = compiled(tmp_path, steps=steps)
-        assert tasks_of(ir)["open-run"].get("retryPolicy", {}).get("maxRetryCount") == retries
-
-
-def test_pods_are_of_the_pod_security_level_restricted(tmp_path):
-    for restricted in (True, False):
-        ir, platform = compiled(tmp_path, gpu=SHARED, queue="gpus", run_as_non_root=restricted)
-        for name, executor in ir["deploymentSpec"]["executors"].items():
-            found = violations(driver_s_pod(executor["container"], platform[name]))
-            assert found == ([] if restricted else ["main: runAsNonRoot"]), name
-
-
 @pytest.mark.parametrize("name", PIPELINES)
-def test_a_loop_is_displayed_by_its_key(name):
+def test_a_loop_is_displayed_by_its_key_and_runs_all_its_shards_at_once(name):
     """KFP before 2.16 knows a loop's execution by the name that it displays, and looks for its outputs by the key."""
     ir, _ = default_documents(name)
     loops = {key: task for key, task in all_tasks(ir).items() if "parameterIterator" in task}
-    assert loops
+    assert loops and not any("iteratorPolicy" in task for task in loops.values())
     assert {key: task["taskInfo"]["name"] for key, task in loops.items()} == {key: key for key in loops}
-
-
-def test_a_loop_s_parallelism_is_unlimited_unless_set():
-    ir, _ = default_documents("training")
-    assert not any("iteratorPolicy" in task for task in all_tasks(ir).values())
 
 
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
         ({"steps": {"encode": {"nodes": 2}}}, "nodes=2 is for train and warm-up alone, not for encode"),
-        (
-            {"steps": {"spilt": {}}},
-            "kubeflow.steps: there is no step 'spilt'; did you mean split or split-again?",
-        ),
-        (
-            {"steps": {"split": {"memroy": "1Gi"}}},
-            "kubeflow.steps.split: there is no setting kubeflow.cpu.memroy",
-        ),
+        ({"steps": {"open-run": {"gpus": 1}}}, "kubeflow.steps.open-run.gpus=1: open-run uses no GPU"),
+        ({"steps": {"spilt": {}}}, "kubeflow.steps: there is no step 'spilt'; did you mean split or split-again?"),
+        ({"steps": {"split": {"memroy": "1Gi"}}}, "kubeflow.steps.split: there is no setting kubeflow.cpu.memroy"),
         ({"steps": {"split": {"memory": "lots"}}}, "kubeflow.steps.split: kubeflow.cpu.memory"),
         ({"gpu": {"priority_class": "high"}}, "needs a queue: set kubeflow.queue"),
         ({"steps": {"split": {"priority_class": "high"}}}, "needs a queue: set kubeflow.queue"),
@@ -229,7 +188,7 @@ def test_a_loop_s_parallelism_is_unlimited_unless_set():
         ({"cpu": {"labels": {"a/b/c": "d"}}}, "kubeflow.cpu.labels"),
         ({"steps": {"split": {"image_pull_secrets": ["My Secret"]}}}, "kubeflow.cpu.image_pull_secrets"),
     ],
-)
+)  # fmt: skip
 def test_settings_of_pods_that_cannot_be_had_are_one_line(settings, line):
     with pytest.raises(InputError) as raised:
         Pods(validate({"kubeflow": settings}))

@@ -2,27 +2,55 @@
 
 import json
 
+import pytest
+
 from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
 from tests.fixtures.compiled import compiled, tasks_of
 
+ZONE = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b"]}
+MEMORY = {"key": "nvidia.com/gpu.memory", "operator": "Gt", "values": ["40000"]}
+SPOT = {"key": "cloud.google.com/gke-spot", "operator": "Exists", "values": []}
+TRAIN = {
+    "nodes": 2,
+    "gpus": 8,
+    "timeout_hours": 100,
+    "retries": 7,
+    "backoff_seconds": 5,
+    "priority_class": "high",
+    "scratch": "1Ti",
+}
 
-def test_a_training_on_several_nodes_knows_them_and_waits_in_a_small_pod(tmp_path):
-    """With the secrets of every other pod, and the whole of what they need to know."""
-    ir, platform = compiled(
-        tmp_path,
-        steps={"train": {"nodes": 2, "gpus": 8, "timeout_hours": 100, "retries": 7, "backoff_seconds": 5}},
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory) -> tuple[dict, dict]:
+    """The pipeline of a training on two nodes."""
+    return compiled(
+        tmp_path_factory.mktemp("several"),
+        gpu={"node_affinity": [ZONE, {**SPOT, "weight": 30}, MEMORY]},
+        steps={"train": TRAIN},
         mlflow_uri="http://mlflow:5000",
         secrets={"mlflow": "keys", "hub": "hub", "bucket": "keys"},
         service_account="multiview-steps",
+        queue="gpus",
     )
-    container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]
+
+
+def container_of(ir: dict, step: str) -> tuple[dict, dict[str, str]]:
+    """A step's container, and its variables."""
+    container = ir["deploymentSpec"]["executors"][f"exec-{step}"]["container"]
+    return container, {variable["name"]: variable["value"] for variable in container["env"]}
+
+
+def test_a_training_on_several_nodes_knows_them_and_waits_in_a_small_pod(several):
+    """With the secrets of every other pod, and the whole of what they need to know."""
+    ir, platform = several
+    container, variables = container_of(ir, "train")
     assert container["image"] == CPU_IMAGE and "accelerator" not in container["resources"]
     assert container["resources"]["resourceMemoryLimit"] == "8Gi"
     assert platform["exec-train"]["activeDeadlineSeconds"] == "403200", "it outlives those that it follows"
     policy = tasks_of(ir)["train"]["retryPolicy"]
     assert (policy["maxRetryCount"], policy["backoffDuration"]) == (7, "5s")
-    variables = {variable["name"]: variable["value"] for variable in container["env"]}
     job = json.loads(variables[environment.NODES])
     trainer = job["spec"]["trainer"]
     assert (trainer["image"], trainer["numNodes"], trainer["numProcPerNode"]) == (GPU_IMAGE, 2, 8)
@@ -54,30 +82,34 @@ def test_a_training_on_several_nodes_knows_them_and_waits_in_a_small_pod(tmp_pat
             s["secretName"]: {k["secretKey"]: k["envVar"] for k in s["keyToEnv"]} for s in step["secretAsEnv"]
         }
         assert given == secrets
-    other = ir["deploymentSpec"]["executors"]["exec-encode"]["container"]
-    assert environment.NODES not in {variable["name"] for variable in other["env"]}
+    assert environment.NODES not in container_of(ir, "encode")[1]
 
 
-def test_a_training_on_several_nodes_is_queued_once(tmp_path):
-    """As its TrainJob: the pod that follows it holds no place in the queue."""
-    ir, platform = compiled(
-        tmp_path, queue="gpus", steps={"train": {"nodes": 2, "priority_class": "high", "scratch": "1Ti"}}
-    )
-    container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]
-    variables = {variable["name"]: variable["value"] for variable in container["env"]}
+def test_a_training_on_several_nodes_is_queued_once(several):
+    """As its TrainJob: the pod that follows it holds no place in the queue, and may be on any node."""
+    ir, platform = several
+    _, variables = container_of(ir, "train")
     job = json.loads(variables[environment.NODES])
     assert {"gpus", "high"} <= set(job["metadata"]["labels"].values())
     assert "1Ti" in variables[environment.NODES]
-    assert not {"podMetadata", "genericEphemeralVolume"} & set(platform["exec-train"])
+    assert not {"podMetadata", "genericEphemeralVolume", "nodeAffinity"} & set(platform["exec-train"])
 
 
-def test_the_first_pod_knows_of_trainings_on_several_nodes(tmp_path):
+def test_nodes_are_chosen_by_conditions_that_all_hold_and_by_preferences(several):
+    _, platform = several
+    preferred = {name: value for name, value in SPOT.items() if value}
+    assert platform["exec-encode"]["nodeAffinity"] == [
+        {"matchExpressions": [ZONE, MEMORY]},
+        {"matchExpressions": [preferred], "weight": 30},
+    ]
+    assert "nodeAffinity" not in platform["exec-split"]
+
+
+def test_the_first_pod_knows_of_trainings_on_several_nodes(several, tmp_path):
     """So that it looks for Kubeflow Trainer. A run without such a step, as this one without a warm-up, needs none."""
-    for steps, told in (({"train": {"nodes": 3}}, True), ({"warm-up": {"nodes": 3}}, False), ({}, False)):
-        ir, platform = compiled(tmp_path, steps=steps, queue="gpus")
-        container = ir["deploymentSpec"]["executors"]["exec-open-run"]["container"]
-        variables = {variable["name"]: variable["value"] for variable in container["env"]}
-        assert (environment.NODES in variables) == told
-        if told:
-            assert json.loads(variables[environment.NODES])["spec"]["trainer"]["numNodes"] == 3
-        assert "podMetadata" not in platform["exec-open-run"]
+    ir, platform = several
+    _, variables = container_of(ir, "open-run")
+    assert json.loads(variables[environment.NODES])["spec"]["trainer"]["numNodes"] == 2
+    assert "podMetadata" not in platform["exec-open-run"]
+    ir, _ = compiled(tmp_path, steps={"warm-up": {"nodes": 3}})
+    assert environment.NODES not in container_of(ir, "open-run")[1]

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from multiview.errors import InputError
 from multiview.steps.runs import Run
-from pipelines.kubeflow.recurring_runs import reconcile
-from pipelines.kubeflow.schedules import Entry, check_cron
+from pipelines.kubeflow.schedules import check_cron
 from tests.fixtures.kubeflow_server import Fault
 from tests.fixtures.project import ROOT
 from tests.fixtures.schedules import NIGHTLY, WEEKLY, write
@@ -49,27 +47,13 @@ def test_applying_again_changes_nothing(kubeflow, apply):
     assert kubeflow.recurring == before and not kubeflow.changes()
 
 
-@pytest.mark.parametrize(
-    ("options", "settings", "pages"),
-    [
-        ("--ui-host https://pages.example.org/pipeline", {}, "https://pages.example.org/pipeline"),
-        (
-            "--ui-host https://pages.example.org",
-            {"notify": {"kubeflow": "https://ours.org"}},
-            "https://ours.org",
-        ),
-        ("--ui-host http://ml-pipeline-ui.kubeflow.svc:80", {}, None),
-    ],
-)
-def test_notices_of_scheduled_runs_link_to_the_pages_that_apply_knows(
-    kubeflow, apply, options, settings, pages
-):
-    schedule = {**NIGHTLY, "settings": settings}
-    assert apply(schedule, options=options) == ["nightly: created"]
+def test_notices_of_scheduled_runs_link_to_the_pages_that_apply_knows(kubeflow, apply):
+    """As those of other runs (test_start.py)."""
+    assert apply(NIGHTLY, options="--ui-host https://pages.example.org") == ["nightly: created"]
     (recurring,) = kubeflow.recurring.values()
     run = Run.model_validate_json(recurring.runtime_config.parameters["described"])
-    assert run.config.get("notify", {}).get("kubeflow") == pages
-    assert apply(schedule, options="--ui-host https://elsewhere.example.org") == ["nightly: unchanged"]
+    assert run.config["notify"]["kubeflow"] == "https://pages.example.org"
+    assert apply(NIGHTLY, options="--ui-host https://elsewhere.example.org") == ["nightly: unchanged"]
 
 
 def test_an_empty_file_says_so(kubeflow, apply):
@@ -190,18 +174,14 @@ def test_a_schedule_that_argo_has_no_room_for_is_named(kubeflow, command, monkey
     assert not kubeflow.changes()
 
 
-def test_two_schedules_of_one_name_are_refused(kubeflow, apply):
+def test_files_that_are_none_are_refused(kubeflow, apply, command):
     (printed,) = apply(NIGHTLY, {**WEEKLY, "name": "nightly"}, status=2)
     assert "nightly is there twice" in printed
-    assert not kubeflow.requests
-
-
-def test_a_file_that_is_none_is_refused(kubeflow, command):
     assert "No such file" in command(f"schedule apply none.yaml --host {kubeflow.url}", status=2)
     Path("empty.yaml").write_text("{}")
-    assert "schedules empty.yaml: schedules is missing" in command(
-        f"schedule apply empty.yaml --host {kubeflow.url}", 2
-    )
+    told = command(f"schedule apply empty.yaml --host {kubeflow.url}", status=2)
+    assert "schedules empty.yaml: schedules is missing" in told
+    assert not kubeflow.requests
 
 
 def test_the_cluster_s_time_zone_may_be_another(kubeflow, apply):
@@ -219,29 +199,11 @@ def test_crons_that_kubeflow_takes(cron):
 
 @pytest.mark.parametrize(
     "cron",
-    [
-        "60 0 3 * * *",
-        "0 0 3 0 * *",
-        "0 0 3 * 13 *",
-        "0 0 3 * * 7",
-        "0 0 3 * * FRI-MON",
-        "0 0 3-1 * * *",
-        "0 0 3 L * *",
-    ],
-)
+    ["60 0 3 * * *", "0 0 3 0 * *", "0 0 3 * 13 *", "0 0 3 * * 7", "0 0 3 * * FRI-MON", "0 0 3-1 * * *", "0 0 3 L * *"],
+)  # fmt: skip
 def test_crons_that_kubeflow_does_not_take(cron):
     with pytest.raises(ValueError, match="bad .*: seconds and minutes are 0 to 59"):
         check_cron(cron)
-
-
-def test_reconciling_needs_only_what_is_there():
-    assert (
-        reconcile({}, [Entry("1", "a", "", True, "mine", "d"), Entry("2", "b", "", True)], "mine")[0].name
-        == "a"
-    )
-    assert reconcile({}, [Entry("1", "a", "", True, "other", "d")], "mine") == []
-    with pytest.raises(InputError, match="schedule a: Kubeflow has a recurring run"):
-        reconcile({"a": None}, [Entry("1", "a", "", True)], "mine")  # type: ignore[dict-item]
 
 
 def test_the_example_s_schedules_can_be_applied(kubeflow, command):

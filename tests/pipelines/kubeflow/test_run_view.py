@@ -2,7 +2,6 @@
 
 import json
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 import kfp_server_api as api
@@ -11,24 +10,11 @@ import pytest
 from multiview import environment
 from pipelines.kubeflow.connection import Connection
 from pipelines.kubeflow.follow import reason
-from pipelines.kubeflow.run_view import RunView, StepPod, Task, _id_below
-from tests.fixtures.argo_nodes import Phases, Workflow
+from pipelines.kubeflow.run_view import RunView, StepPod, Task
 from tests.fixtures.kubeflow_server import parsed
 
 RECORDED = Path(os.environ.get(environment.DATA, "")).parent / "kubeflow"
 """Answers of a Kubeflow Pipelines 2.17.0, which are no part of this repository."""
-SPEC = {
-    "root": {
-        "dag": {
-            "tasks": {
-                "open-run": {"componentRef": {"name": "step"}},
-                "split": {"componentRef": {"name": "step"}, "dependentTasks": ["open-run"]},
-            }
-        }
-    },
-    "components": {"step": {"executorLabel": "step"}},
-    "deploymentSpec": {"executors": {"step": {}}},
-}
 
 
 def recorded(name: str) -> list[RunView]:
@@ -75,38 +61,15 @@ def test_a_run_whose_workflow_was_deleted_goes_on_for_ever():
     assert f"{running.heard:%H:%M}" == f"{cancelling.heard:%H:%M}" == "12:56"
 
 
-def run(phases: Phases, state: str, *history: str, retried: bool = True) -> tuple[RunView, Workflow]:
-    workflow, now = Workflow(SPEC, retried=retried), datetime.now(UTC)
-    past = [api.V2beta1RuntimeStatus(update_time=now, state=each) for each in history]
-    made = api.V2beta1Run(
-        created_at=now, state=state, state_history=past, run_details=workflow.details(phases)
-    )
-    return RunView(made), workflow
-
-
 def test_without_the_pipeline_a_step_is_known_by_the_pod_below_it():
     (view,) = recorded("run-failed-in-open-run")
     failures = {RunView(view.run, tasks).failure for tasks in ({}, {"open-run": Task("open-run")})}
     assert failures == {StepPod(Task("open-run"), "training-mz9nt-3146704611")}
 
 
-@pytest.mark.parametrize("retried", [True, False])
-def test_the_pod_that_failed_is_found_by_the_ids_of_its_nodes(retried):
-    view, workflow = run({"open-run": "Succeeded", "split": "Failed"}, "FAILED", retried=retried)
-    failure = view.failure
-    assert failure and (failure.task.path, failure.node) == ("split", workflow.pod("split"))
-
-
-def test_at_work_is_what_has_begun_and_not_ended():
-    view, workflow = run({"open-run": "Succeeded", "split": "Pending"}, "RUNNING")
-    assert view.at_work == [StepPod(Task("split"), workflow.pod("split"))]
+def test_a_driver_of_kubeflow_s_own_may_be_at_work():
     (view,) = recorded("run-too-large")
     assert view.at_work == [StepPod(Task("root"), "comparison-zx8gj-193086973", started=False)]
-
-
-def test_a_step_that_the_api_has_still_running_explains_a_run_that_has_failed():
-    view, workflow = run({"open-run": "Running"}, "FAILED")
-    assert view.failure and view.failure.node == workflow.pod("open-run")
 
 
 @pytest.mark.parametrize(
@@ -121,8 +84,5 @@ def test_a_step_that_the_api_has_still_running_explains_a_run_that_has_failed():
     ],
 )
 def test_cancelled_is_what_a_person_ended(state, history, word):
-    assert run({}, state, *history)[0].word == word
-
-
-def test_an_id_goes_on_where_that_of_a_shorter_name_ends():
-    assert _id_below(_id_below("w-2166136261", "w"), "(0)") == _id_below("w-2166136261", "w(0)")
+    past = [api.V2beta1RuntimeStatus(state=each) for each in history]
+    assert RunView(api.V2beta1Run(state=state, state_history=past)).word == word

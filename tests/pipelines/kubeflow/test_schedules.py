@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from zoneinfo import ZoneInfo
 
 import kfp_server_api as api
@@ -18,6 +19,17 @@ MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
 """Its first instant."""
 NOW = MONDAY + timedelta(days=1, hours=12)
 ENTRY = Entry("1", "nightly", "0 0 3 * * *", True, "refresh", "d", created=MONDAY)
+
+
+def run_of(recurring, name: str = "run", ago: timedelta = timedelta(), **fields) -> api.V2beta1Run:
+    """A run that a recurring run has started some time ago."""
+    return api.V2beta1Run(
+        run_id=name,
+        recurring_run_id=recurring.recurring_run_id,
+        experiment_id=recurring.experiment_id,
+        created_at=datetime.now(UTC) - ago,
+        **{"state": "SUCCEEDED", **fields},
+    )
 
 
 def run(hours: float, state: str | None = "SUCCEEDED") -> api.V2beta1Run:
@@ -81,14 +93,8 @@ def test_crons_are_read_as_kubeflow_reads_them(cron, following):
 
 
 def test_days_of_the_week_end_with_saturday():
-    assert [
-        next(cron_times("0 0 5 * * 1/2", MONDAY + timedelta(days=days))).isoweekday() for days in (0, 1, 3, 5)
-    ] == [
-        1,
-        3,
-        5,
-        1,
-    ], "and not with Sunday as the seventh"
+    times = [next(cron_times("0 0 5 * * 1/2", MONDAY + timedelta(days=days))) for days in (0, 1, 3, 5)]
+    assert [time.isoweekday() for time in times] == [1, 3, 5, 1], "and not with Sunday as the seventh"
     assert next(cron_times("0 0 5 * * 1-3,5/2", MONDAY + timedelta(days=5))).isoweekday() == 1
 
 
@@ -107,23 +113,15 @@ def test_the_command_shows_each_schedule_and_ends_with_status_1_if_one_is_overdu
         f"nightly  {NIGHTLY['cron']}  of refresh: has not run yet",
         f"weekly  {WEEKLY['cron']}  of refresh: has not run yet",
     ]
-    now = datetime.now(UTC)
-    nightly = next(run for run in kubeflow.recurring.values() if run.display_name == "nightly")
-    for run in kubeflow.recurring.values():
-        run.created_at = now - timedelta(days=30)
-    runs = {
-        "old": (nightly.recurring_run_id, now - timedelta(days=9)),
-        "new": (nightly.recurring_run_id, now - timedelta(minutes=1)),
-        "other": ("another", now),
+    nightly, weekly = kubeflow.recurring.values()
+    for recurring in (nightly, weekly):
+        recurring.created_at = datetime.now(UTC) - timedelta(days=30)
+    other = SimpleNamespace(recurring_run_id="another", experiment_id=nightly.experiment_id)
+    kubeflow.runs = {
+        "old": run_of(nightly, "old", timedelta(days=9)),
+        "new": run_of(nightly, "new", timedelta(minutes=1)),
+        "other": run_of(other, "other"),
     }
-    for name, (recurring, created) in runs.items():
-        kubeflow.runs[name] = api.V2beta1Run(
-            run_id=name,
-            recurring_run_id=recurring,
-            experiment_id=nightly.experiment_id,
-            state="SUCCEEDED",
-            created_at=created,
-        )
     lines = command(f"schedule status {server}", status=1).splitlines()
     assert "of refresh: succeeded, began " in lines[0]
     assert "of refresh: overdue since " in lines[1] and "has not run yet" in lines[1]
@@ -134,23 +132,15 @@ def test_why_the_latest_run_failed_is_said_and_is_status_1(kubeflow, command, tm
     command(f"schedule apply refresh.yaml --host {kubeflow.url}")
     (nightly,) = kubeflow.recurring.values()
     store = LocalStore(tmp_path / "store")
-    run = api.V2beta1Run(
-        run_id="cccc1111",
-        recurring_run_id=nightly.recurring_run_id,
-        experiment_id=nightly.experiment_id,
-        runtime_config=api.V2beta1RuntimeConfig(parameters={"store": store.url}),
-        state="FAILED",
-        state_history=[],
-        created_at=datetime.now(UTC) - timedelta(minutes=1),
+    parameters = api.V2beta1RuntimeConfig(parameters={"store": store.url})
+    run = run_of(
+        nightly, "cccc1111", timedelta(minutes=1), state="FAILED", runtime_config=parameters, state_history=[]
     )
     kubeflow.runs["cccc1111"] = run
     write_start(store, "cccc1111", Start(error="store has no champion: run a refresh first"))
     printed = command(f"schedule status --host {kubeflow.url}", status=1)
-    assert (
-        "failed, began " in printed
-        and "(open-run: store has no champion: run a refresh first); next" in printed
-    )
-
+    assert "failed, began " in printed
+    assert "(open-run: store has no champion: run a refresh first); next" in printed
     write_start(store, "cccc1111", Start(run="refresh-1-cccc1111"))
     failed = StepState(path="gate", step="gate", status="failed", started=time.time(), error="no questions")
     write_state(store, "refresh-1-cccc1111", failed)
@@ -165,21 +155,15 @@ def test_a_champion_whose_corpus_is_too_old_is_said_and_is_status_1(kubeflow, co
     now = crown(store, champion(store, 1))
     write(NIGHTLY, WEEKLY)
     command(f"schedule apply refresh.yaml --host {kubeflow.url}")
-    for number, recurring in enumerate(kubeflow.recurring.values()):
-        kubeflow.runs[f"run-{number}"] = api.V2beta1Run(
-            run_id=f"run-{number}",
-            recurring_run_id=recurring.recurring_run_id,
-            experiment_id=recurring.experiment_id,
-            runtime_config=api.V2beta1RuntimeConfig(parameters={"store": store.url}),
-            state="SUCCEEDED",
-            created_at=datetime.now(UTC),
-        )
+    parameters = api.V2beta1RuntimeConfig(parameters={"store": store.url})
+    for recurring in kubeflow.recurring.values():
+        made = run_of(recurring, recurring.display_name, runtime_config=parameters)
+        kubeflow.runs[made.run_id] = made
     read_again(store, now, hours=5)
     lines = command(f"schedule status --host {kubeflow.url}").splitlines()
     assert len(lines) == 3 and lines[2].startswith(f"{store.url}: champion 1, corpus read ")
     assert "; refresh failed " in lines[2]
     read_again(store, now, hours=4, oldest=1e-6)
     lines = command(f"schedule status --host {kubeflow.url}", status=1).splitlines()
-    assert lines[2].startswith(
-        f"{store.url}: champion 1, the corpus is older than refresh.oldest=1e-06 hours: "
-    )
+    line = f"{store.url}: champion 1, the corpus is older than refresh.oldest=1e-06 hours: "
+    assert lines[2].startswith(line)

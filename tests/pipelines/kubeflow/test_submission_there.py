@@ -20,9 +20,8 @@ from multiview.plans.request import Request
 from multiview.steps.runs import Run, StepState, read_state, read_states, write_state
 from multiview.steps.work import Work
 from multiview.tracking import find_run
-from pipelines.kubeflow import follow
 from tests.fixtures.compiled import all_tasks, imports, tasks_of
-from tests.fixtures.servers import new_database
+from tests.fixtures.servers import inbox, new_database
 
 SUBMIT = "submit training --preset small.yaml --set corpus.shards=2"
 SHARDS = ("shard-00", "shard-01")
@@ -30,16 +29,14 @@ OWN = {"open-run", "close-run"}
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(follow, "POLL_SECONDS", 0.2)
-    # Outputs hold nothing but metrics.
-    monkeypatch.setattr("pipelines.runs.results._show_example", lambda console, evaluation: None)
+def metrics_alone(quick, monkeypatch):
+    """Outputs hold nothing but metrics."""
     monkeypatch.setattr("pipelines.runs.results._table", lambda states, metrics: str(metrics))
 
 
 @pytest.fixture
-def store(bucket, tmp_path) -> Store:
-    return open_store(f"{bucket}/{tmp_path.name}")
+def store(store) -> Store:
+    return open_store(store)
 
 
 @pytest.fixture
@@ -121,9 +118,7 @@ def test_steps_that_are_there_are_left_out_and_the_others_read_what_they_made(ku
     printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store.url}")
     (run,) = kubeflow.runs.values()
     assert f" started without {len(outputs)} steps that the store has already: " in printed
-    assert not kubeflow.versions and not kubeflow.pipelines, (
-        "what is left of a run is no version of its pipeline"
-    )
+    assert not kubeflow.versions and not kubeflow.pipelines, "what is left of a run is no version of it"
     spec = run.pipeline_spec["pipeline_spec"]
     tasks = {task["taskInfo"]["name"] for task in tasks_of(spec).values()}
     rest = {f"camvr/round-1/{step}" for step in ("encode", "index", "evaluate")}
@@ -162,17 +157,15 @@ def test_such_a_run_is_followed_to_a_whole_end(kubeflow, command, store, plan, m
         if not looks:
             open_run(given["store"], given["described"], run.run_id)
         else:
-            made = put(plan, store)
-            states = {state.path: state for state in read_states(store, described(run).id)}
-            done = states["split"].model_copy(
-                update={
-                    "path": "camvr/round-1/evaluate",
-                    "step": "evaluate",
-                    "status": "done",
-                    "started": time.time() + 60,
-                    "ended": time.time() + 61,
-                    "outputs": made[list(made)[-1]],
-                }
+            (made,) = list(put(plan, store).values())[-1:]
+            now = time.time()
+            done = StepState(
+                path="camvr/round-1/evaluate",
+                step="evaluate",
+                status="done",
+                started=now + 60,
+                ended=now + 61,
+                outputs=made,
             )
             write_state(store, described(run).id, done)
             run.state = "SUCCEEDED"
@@ -202,18 +195,9 @@ def test_its_exit_handler_asks_for_the_steps_that_it_had(tmp_path):
     run = Run(id="training-1", pipeline="training", config={}, steps=["split", "index"])
     open_run(store.url, run.model_dump_json(), "job")
     write_state(store, run.id, StepState(path="index", step="index", status="done", started=time.time()))
-    told: list[object] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("multiview.kubeflow.run.post", lambda address, message: told.append(message))
-        arguments = (
-            store.url,
-            run.model_dump_json(),
-            "job",
-            "SUCCEEDED",
-            "",
-            Notify(url="https://a.example"),
-        )
-        close_run(*arguments, "training", ["split"])
-        assert not told
-        close_run(*arguments, "training")
-    assert len(told) == 1
+    with inbox() as received:
+        words = (run.model_dump_json(), "job", "SUCCEEDED", "", Notify(url=received.url), "training")
+        close_run(store.url, *words, ["split"])
+        assert not received.messages
+        close_run(store.url, *words)
+        assert len(received.messages) == 1
