@@ -47,23 +47,13 @@ def plans() -> list[Plan]:
     fused = gather(None, ["comparison={systems: {camvr: {}}, fusion: [camvr]}"])
     training, comparison, refresh = (PIPELINES[name] for name in ("training", "comparison", "refresh"))
     doc2query = gather("dual-cross", ["comparison={systems: {dual: {}}, bm25: true}"])
-    made = [
-        training(
-            {
-                "questions": {"origin": origin},
-                "generation": {"fine_tune": False},
-                "make_questions": {"llm": {"model": "m"}},
-            }
-        )
-        for origin in ("crop", "generator", "llm")
-    ]
-    given = training({"questions": {"hard_negatives": "given"}})
-    taught = training({"mining": {"cross_encoder": "some/judge"}, "train": {"distill_weight": 1}})
+    llm = {"make_questions": {"llm": {"model": "m"}}, "generation": {"fine_tune": False}}
+    made = [training({"questions": {"origin": origin}, **llm}) for origin in ("crop", "generator", "llm")]
     return [
         training(tuned),
         training(queries),
-        given,
-        taught,
+        training({"questions": {"hard_negatives": "given"}}),
+        training({"mining": {"cross_encoder": "some/judge"}, "train": {"distill_weight": 1}}),
         *made,
         comparison(fused),
         comparison(doc2query),
@@ -95,6 +85,11 @@ def test_what_the_store_lacks_ends_a_pod_with_one_line(tmp_path, made, name):
     given |= {"run": f"{tmp_path}/store"} if "run" in given else {}
     with pytest.raises(SystemExit, match="^error: there is no artifact at"):
         made.execute(**{**given, name: f"{tmp_path}/store/index/none"})
+
+
+def test_a_run_that_cannot_be_opened_ends_its_first_pod_with_one_line(tmp_path):
+    with pytest.raises(SystemExit, match="^error: described is empty"):
+        runs.open_run.execute(store=str(tmp_path), described="", job="j")
 
 
 @pytest.mark.parametrize("name", STEPS)
