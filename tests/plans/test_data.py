@@ -55,25 +55,16 @@ def test_made_questions_are_trained_on_and_evaluated_on_only_where_none_are_labe
 
 def test_drafts_are_made_by_shard_without_a_model_or_with_the_generator() -> None:
     crops, generated = training(merge(CROP, {"corpus": {"shards": 3}})), training(GENERATOR)
-    assert [str(path) for path in crops.nodes][:4] == [
-        "split",
-        "crop-questions",
-        "make-questions",
-        "bm25-negatives",
-    ]
+    drafts = ["split", "crop-questions", "make-questions", "bm25-negatives"]
+    assert [str(path) for path in crops.nodes][:4] == drafts
     assert len(crops.nodes[StepPath("crop-questions")].shards) == 3
-    assert [str(path) for path in generated.nodes][:4] == [
-        "split",
-        "initial-generator",
-        "generate-questions",
-        "make-questions",
-    ]
+    drafts = ["split", "initial-generator", "generate-questions", "make-questions"]
+    assert [str(path) for path in generated.nodes][:4] == drafts
 
 
 def test_one_generator_writes_questions_and_queries() -> None:
-    plan = training(
-        merge(GENERATOR, {"model": {"architecture": "dual-cross"}, "train": {"warm_up": {"epochs": 1}}})
-    )
+    queries = {"model": {"architecture": "dual-cross"}, "train": {"warm_up": {"epochs": 1}}}
+    plan = training(merge(GENERATOR, queries))
     assert readers(plan, "initial-generator", names.GENERATOR) == {"generate-questions", "generate-queries"}
 
 

@@ -31,26 +31,9 @@ def test_a_pipeline_has_the_parameters_that_its_steps_read():
     assert names["refresh"] == {"corpus_source", "questions_source", "dev_questions_source", "full_refresh"}
 
 
-def test_defaults_and_types_are_those_of_the_request():
-    request = Request.from_settings("training", "demo", ["train.epochs=3"])
-    by_name = {parameter.name: parameter for parameter in parameters_of(request)}
-    assert by_name["epochs"].default == 3.0 and by_name["epochs"].type is float
-    assert by_name["batch_size"].default == 4 and by_name["batch_size"].type is int
-    assert by_name["questions_source"].default == ["demo://train.json"]
-    assert by_name["questions_source"].type == list[str]
-    assert by_name["learning_rate"].description == (
-        "Peak learning rate; linear warm-up, then linear decay to zero. Setting `train.learning_rate`."
-    )
-
-
 def test_what_each_system_has_for_itself_is_no_parameter():
     names = [p.name for p in parameters_of(Request.from_settings("comparison", "demo", []))]
     assert "learning_rate" not in names and "batch_size" in names
-
-
-def test_a_part_of_a_pipeline_has_none():
-    request = Request.make("training", {})
-    assert CompiledRequest.of(Request(request.plan, {}, rerun_of="training-1")) is None
 
 
 def test_unchanged_values_change_nothing_and_are_not_even_validated():

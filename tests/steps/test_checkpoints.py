@@ -1,6 +1,7 @@
 """Checkpoints: the newest whole one is found, older ones go, and a resumed log covers the whole training."""
 
 import errno
+import itertools
 from pathlib import Path
 
 import pytest
@@ -37,18 +38,6 @@ def test_checkpoints_are_found_newest_first_and_older_ones_go(tmp_path):
     assert store.folders("checkpoint") == ["key2-00000005"]
 
 
-def test_a_half_removed_checkpoint_is_passed_over(tmp_path):
-    store = LocalStore(tmp_path / "store")
-    checkpoints = StoredCheckpoints(store, "key")
-    for step in (5, 10):
-        checkpoints.publish(step, checkpoint(tmp_path / f"trainer-{step}", f"after {step}"))
-    record = read_record(store, "checkpoint", "key-00000010")
-    assert record is not None
-    store.remove(record.data)
-    latest = checkpoints.latest()
-    assert latest is not None and latest.name == "checkpoint-5"
-
-
 def test_clearing_checkpoints_leaves_the_other_trainers_attempt_alone(tmp_path):
     store = LocalStore(tmp_path / "store")
     checkpoints = StoredCheckpoints(store, "key")
@@ -83,16 +72,10 @@ def test_the_latest_checkpoint_is_a_copy_that_may_be_changed(tmp_path):
     assert other is not None and (other / "weights").read_text() == "after 5"
 
 
-def test_of_two_trainers_the_first_checkpoint_of_a_step_stays(tmp_path):
-    store = LocalStore(tmp_path / "store")
-    for name in ("one", "two"):
-        StoredCheckpoints(store, "key").publish(5, checkpoint(tmp_path / name, f"of {name}"))
-    latest = StoredCheckpoints(store, "key").latest()
-    assert latest is not None and (latest / "weights").read_text() == "of one"
-
-
-@pytest.mark.parametrize("file", ["weights", "artifact.json"])
-@pytest.mark.parametrize("harm", [flip, truncate])
+@pytest.mark.parametrize(
+    ("file", "harm"),
+    [*itertools.product(("weights", "artifact.json"), (flip, truncate)), ("weights", Path.unlink)],
+)
 def test_a_damaged_checkpoint_is_passed_over_and_made_again(tmp_path, harm, file):
     store = LocalStore(tmp_path / "store")
     log = EventLog(store, "model/key/attempts/a")

@@ -31,6 +31,7 @@ def store(tmp_path: Path) -> LocalStore:
 
 def test_events_are_read_as_they_were_reported_while_the_step_works(store: LocalStore) -> None:
     log = EventLog(store, ATTEMPT, (lines := []).append)
+    assert list(read_events(store, ATTEMPT)) == []
     log.metric("loss", 2, 10)
     log.metric("accuracy", 0.5)
     log.warning("3 questions have\nno answer")
@@ -43,10 +44,6 @@ def test_events_are_read_as_they_were_reported_while_the_step_works(store: Local
     assert log.facts == {"lengths": {"längste": 7}}
     assert lines == ["warning: 3 questions have\nno answer"], "of which its log has a line at once"
     assert list(read_metrics(store, ATTEMPT)) == [metric, accuracy]
-
-
-def test_an_attempt_without_events_has_none(store: LocalStore) -> None:
-    assert list(read_events(store, ATTEMPT)) == []
 
 
 def test_a_line_that_a_kill_cut_short_is_left_out(store: LocalStore) -> None:
@@ -68,18 +65,6 @@ def test_a_line_that_is_no_event_is_named(store: LocalStore, line: str) -> None:
         file.write(f"{line}\n")
     with pytest.raises(InputError, match=rf"{events_path(ATTEMPT)} line 2 is no event: remove"):
         list(read_events(store, ATTEMPT))
-
-
-def test_a_resumed_log_begins_with_the_interrupted_one_once(store: LocalStore) -> None:
-    interrupted = EventLog(store, "model/key/attempts/interrupted")
-    interrupted.metric("loss", 2.0, 1)
-    log = EventLog(store, ATTEMPT)
-    log.warning("begun")
-    log.resume(interrupted.text())
-    log.metric("loss", 1.0, 2)
-    log.close()
-    assert [getattr(event, "value", None) for event in read_events(store, ATTEMPT)] == [2.0, None, 1.0]
-    assert log.text() == (store.root / events_path(ATTEMPT)).read_text()
 
 
 def test_events_that_cannot_be_written_stop_nothing_and_come_with_the_next_one(store: LocalStore) -> None:

@@ -89,14 +89,29 @@ PROGRAMS = {
     "a node of a TrainJob": "from multiview.steps.backends.trainjob_node import main\nmain('nowhere', '', '')",
     "both command lines": "from multiview.cli.app import app, run_app\ntry: run_app(app)\nexcept SystemExit: pass",
 }
+BEFORE = """
+import sys
+from multiview.steps import processors
+def noting(follow=processors.follow_pod):
+    global loaded
+    loaded = {"faiss", "numpy", "pyarrow", "torch"} & set(sys.modules)
+    follow()
+processors.follow_pod = noting
+"""
+AFTER = dict.fromkeys(PROGRAMS, "import os; print(loaded, os.environ['OMP_NUM_THREADS'])") | {
+    "a step's component": "import faiss, numpy, pyarrow, torch\n"
+    "print(loaded, torch.get_num_threads(), faiss.omp_get_max_threads(), pyarrow.cpu_count())"
+}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_what_runs_in_a_pod_loads_its_libraries_with_the_pod_s_processors(program, tmp_path):
-    code = f"{PROGRAMS[program]}\nimport faiss, numpy, pyarrow, torch\nprint(torch.get_num_threads(), faiss.omp_get_max_threads(), pyarrow.cpu_count())"
+def test_what_runs_in_a_pod_follows_it_before_its_libraries_are_loaded(program, tmp_path):
+    """And those then have the pod's processors."""
+    code = f"{BEFORE}\n{PROGRAMS[program]}\n{AFTER[program]}"
     variables = {name: value for name, value in os.environ.items() if name != environment.OMP_NUM_THREADS}
     variables |= {environment.PROCESSORS: "1", environment.TERMINATION_LOG: str(tmp_path / "log")}
     ended = subprocess.run(
         [sys.executable, "-c", code], env=variables, cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert ended.stdout.splitlines()[-1] == "1 1 1", ended.stderr
+    found, *processors_ = ended.stdout.splitlines()[-1].split()
+    assert found == "set()" and set(processors_) == {"1"}, ended.stderr

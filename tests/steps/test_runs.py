@@ -18,7 +18,6 @@ from multiview.steps.runs import (
     read_start,
     read_state,
     read_states,
-    run_id,
     write_run,
     write_settings,
     write_start,
@@ -35,19 +34,6 @@ def store(tmp_path: Path) -> LocalStore:
 
 def state(path: str, status: str = "done", **more) -> StepState:
     return StepState.model_validate({"path": path, "step": "index", "status": status, **more})
-
-
-def test_the_same_pipeline_settings_and_versions_are_the_same_run() -> None:
-    one = run_id("training", {"train": {"epochs": 2}, "model": {}}, {"train": 3, "index": 1})
-    assert one == run_id("training", {"model": {}, "train": {"epochs": 2}}, {"index": 1, "train": 3})
-    assert one.startswith("training-")
-    others = {
-        run_id("comparison", {"train": {"epochs": 2}, "model": {}}, {"train": 3, "index": 1}),
-        run_id("training", {"train": {"epochs": 3}, "model": {}}, {"train": 3, "index": 1}),
-        run_id("training", {"train": {"epochs": 2}, "model": {}}, {"train": 4, "index": 1}),
-        run_id("training", {"train": {"epochs": 2}, "model": {}}, {"train": 3, "index": 1}, rerun="a"),
-    }
-    assert len(others | {one}) == 5
 
 
 def test_a_run_is_described_once_by_who_began_it(store: LocalStore) -> None:
@@ -100,25 +86,19 @@ def test_outputs_are_those_of_finished_steps() -> None:
     assert finished_outputs(states, "index") == {"mvr/index": INDEX, "camvr/index": INDEX}
 
 
-@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"split": {}}', "nothing", "[" * 5000])
-def test_damaged_settings_of_a_run_are_named(store: LocalStore, damaged: str) -> None:
+@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"run": 1}', "nothing", "[" * 5000])
+@pytest.mark.parametrize("file", ["runs/run/settings.json", "starts/job.json"])
+def test_damaged_settings_and_starts_of_a_run_are_named(store: LocalStore, file: str, damaged: str) -> None:
     write_settings(store, "run", {"split": "{}"})
+    write_start(store, "job", Start(run="training-1"))
     assert read_settings(store, "run", "split") == "{}"
-    store.replace("runs/run/settings.json", damaged.encode())
-    with pytest.raises(
-        InputError, match=rf"^{store.url}/runs/run/settings\.json is damaged: remove it, and start"
-    ):
+    assert (read_start(store, "job"), read_start(store, "another")) == (Start(run="training-1"), Start())
+    store.replace(file, damaged.encode())
+    with pytest.raises(InputError, match=rf"^{store.url}/{file} is damaged: remove it, and start"):
         read_settings(store, "run", "split")
-    store.remove("runs/run/settings.json")
+        read_start(store, "job")
+
+
+def test_settings_that_a_run_lacks_are_named(store: LocalStore) -> None:
     with pytest.raises(InputError, match="has no settings of step split: start the run again"):
         read_settings(store, "run", "split")
-
-
-@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"run": 1}', "[" * 5000])
-def test_a_damaged_start_is_named(store: LocalStore, damaged: str) -> None:
-    write_start(store, "job", Start(run="training-1"))
-    assert read_start(store, "job") == Start(run="training-1")
-    assert read_start(store, "another") == Start()
-    store.replace("starts/job.json", damaged.encode())
-    with pytest.raises(InputError, match=rf"^{store.url}/starts/job\.json is damaged: remove it, and start"):
-        read_start(store, "job")

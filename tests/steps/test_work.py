@@ -14,7 +14,7 @@ from multiview.errors import InputError, UndeclaredAccess
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import Events
 from multiview.steps.work import Work
-from tests.fixtures.counting_step import COUNT, passages, run, settings
+from tests.fixtures.counting_step import COUNT, passages, settings
 from tests.fixtures.paused_stores import PausedBucket
 from tests.fixtures.published import publish
 
@@ -40,15 +40,6 @@ def test_an_input_that_is_gone_or_was_replaced_is_named(store: LocalStore) -> No
     passages(store, "another text")
     with pytest.raises(InputError, match="passages: .* was rebuilt since; run the pipeline again"):
         Work.resolve(COUNT, settings(), given, store)
-
-
-def test_outputs_are_found_one_by_one(store: LocalStore) -> None:
-    work = Work.resolve(COUNT, settings(), {"passages": passages(store, "one")}, store)
-    assert work.find(store) == {}
-    made, _ = run(COUNT, store, "one")
-    assert work.find(store) == made
-    store.remove(made["counts"].folder)
-    assert work.find(store) == {"words": made["words"]}
 
 
 def test_a_function_is_given_its_inputs_on_local_disk_as_declared(store: LocalStore, tmp_path: Path) -> None:

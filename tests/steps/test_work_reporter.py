@@ -72,12 +72,6 @@ def test_an_attempt_that_ends_late_leaves_a_later_ones_success(store: LocalStore
     assert written(store).status == "failed"
 
 
-def test_a_block_without_failure_writes_nothing(store: LocalStore) -> None:
-    with StepReporter(store, "run", PATH, "count").failures():
-        pass
-    assert read_state(store, "run", PATH) is None
-
-
 def test_the_code_of_the_step_is_that_of_the_environment(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -173,7 +173,13 @@ def test_a_step_that_is_ended_takes_its_job_along(cluster: Clusters, tmp_path: P
     assert all(pod.poll() is not None for pod in pods)
 
 
-def test_its_pod_says_what_the_first_pod_of_the_training_says(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(None, "left no model"), (ProcessFailed("pod node-0: no memory"), "pod node-0: no memory")],
+)
+def test_its_pod_says_what_the_first_pod_says_and_its_state_keeps_that_one_s_attempt(
+    tmp_path, monkeypatch, error, said
+):
     monkeypatch.setattr(trainjob, "LINE_SECONDS", 0.05)
     store, lines = LocalStore(tmp_path / "store"), []
     reporter = StepReporter(store, "r", STATE.path, "train")
@@ -186,30 +192,17 @@ def test_its_pod_says_what_the_first_pod_of_the_training_says(tmp_path, monkeypa
         told = Progress(10, 40, "steps", line="10/40 steps, loss 0.5")
         store.replace(progress_path("model/k/attempts/1"), json.dumps(asdict(told)).encode())
         time.sleep(0.2)
+        if error:
+            raise error
 
     monkeypatch.setattr(trainjob, "run_train_job", train)
-    with pytest.raises(ProcessFailed, match="left no model"):
+    with pytest.raises(ProcessFailed, match=said), reporter.failures():
         trainjob.work_on_nodes(Work(STEPS["train"], "{}", Config(), {}, {}, "k"), reporter, template())
-    assert list(dict.fromkeys(lines)) == [
+    assert list(dict.fromkeys(lines))[:3] == [
         f"  {STATE.path} started",
         f"  {STATE.path}: waits for its pods",
         f"  {STATE.path}: 10/40 steps, loss 0.5",
     ]
-
-
-def test_a_step_whose_job_failed_keeps_the_attempt_of_its_first_node(tmp_path, monkeypatch):
-    monkeypatch.setattr(trainjob, "LINE_SECONDS", 0.05)
-    store = LocalStore(tmp_path / "store")
-    reporter = StepReporter(store, "r", STATE.path, "train")
-
-    def train(*job: Any) -> None:
-        write_state(store, "r", STATE.model_copy(update={"attempt": "model/k/attempts/1"}))
-        time.sleep(0.5)
-        raise ProcessFailed("pod node-0: no memory")
-
-    monkeypatch.setattr(trainjob, "run_train_job", train)
-    with pytest.raises(ProcessFailed), reporter.failures():
-        trainjob.work_on_nodes(Work(STEPS["train"], "{}", Config(), {}, {}, "k"), reporter, template())
     state = read_state(store, "r", STATE.path)
     assert state and (state.status, state.attempt) == ("failed", "model/k/attempts/1")
 
