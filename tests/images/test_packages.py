@@ -10,6 +10,7 @@ from images.packages import ONLY_STEPS, models, name, requirements
 from multiview.config.overrides import gather, validate
 from multiview.model.base_model.checkpoint import base_fingerprint
 from pipelines.kubeflow.schedules import read_schedules
+from tests.fixtures.compiled import compiled_text
 from tests.fixtures.project import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -63,11 +64,12 @@ def test_the_runner_leaves_out_what_the_project_names():
 
 
 def test_compiling_imports_nothing_that_the_runner_leaves_out(tmp_path):
+    """In a fresh process, which makes the same of it, such as which pods have a GPU."""
     without = {MODULES.get(package, package) for package in ONLY_STEPS}
     program = WITHOUT.format(without=without, out=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "training.yaml").is_file()
+    assert (tmp_path / "training.yaml").read_text() == compiled_text("training")
 
 
 def test_versions_that_images_pick_by_name_are_pinned():
