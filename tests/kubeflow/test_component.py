@@ -24,10 +24,10 @@ from tests.fixtures.champions import champion
 GATHERED = "gathered.txt"
 
 
-def publish(store: LocalStore, kind: str, key: str, text: str) -> Record:
+def publish(store: LocalStore, kind: str, key: str, text: str, made_from: dict | None = None) -> Record:
     attempt = Attempt(store, kind, key)
     (attempt.path / GATHERED).write_text(text)
-    return attempt.publish(step="split", step_version=1, config={}, inputs={})[0]
+    return attempt.publish(step="split", step_version=1, config={}, inputs=made_from or {})[0]
 
 
 def given(store: LocalStore, record: Record) -> dict[str, str]:
@@ -43,6 +43,23 @@ def store(tmp_path) -> LocalStore:
 @pytest.fixture
 def run(store) -> str:
     return json.dumps({"store": store.url, "run": "r"})
+
+
+@pytest.fixture
+def encoded(store, tmp_path) -> dict[str, Any]:
+    """What a component that encodes is given besides its run."""
+    model, passages = (publish(store, kind, "k", kind) for kind in (names.MODEL, names.PASSAGES))
+    return {
+        "shard": "shard-01",
+        "model": Model(metadata=given(store, model)),
+        "passages": Dataset(metadata=given(store, passages)),
+        "embeddings": Artifact(uri=str(tmp_path / "embeddings")),
+    }
+
+
+def source_of(artifact: Artifact, file: str | None = None) -> Reference:
+    """What a step reads of an artifact that a component is given."""
+    return Reference(address=artifact.metadata["address"], digest=artifact.metadata["digest"], file=file)
 
 
 @pytest.fixture
@@ -67,25 +84,13 @@ def done(monkeypatch, store, seen_configs):
     return seen
 
 
-def test_a_shard_is_part_of_the_path_and_of_what_is_read_by_shard(store, run, done, tmp_path):
-    model, passages = (publish(store, kind, "k", kind) for kind in (names.MODEL, names.PASSAGES))
-    embeddings = Artifact(uri=str(tmp_path / "embeddings"))
-    address = execute(
-        "encode",
-        run,
-        "camvr/round-1/encode",
-        "{}",
-        shard="shard-01",
-        model=Model(metadata=given(store, model)),
-        passages=Dataset(metadata=given(store, passages)),
-        embeddings=embeddings,
-    )
-    whole, part = Reference.to(store, model), Reference.to(store, passages)
-    assert done == [
-        ("encode", {"model": whole, "passages": part.model_copy(update={"file": "shard-01.parquet"})})
-    ]
+def test_a_shard_is_part_of_the_path_and_of_what_is_read_by_shard(store, run, done, encoded):
+    address = execute("encode", run, "camvr/round-1/encode", "{}", **encoded)
+    part = source_of(encoded["passages"], "shard-01.parquet")
+    assert done == [("encode", {"model": source_of(encoded["model"]), "passages": part})]
     state = read_state(store, "r", "camvr/round-1/encode/shard-01")
     assert state is not None and state.status == "done"
+    embeddings = encoded["embeddings"]
     assert embeddings.metadata == {
         "address": address,
         "digest": state.outputs["embeddings"].digest,
@@ -111,17 +116,14 @@ def test_shards_that_were_there_are_read_in_the_order_of_the_plan(store, run, do
     assert done == [("gather-queries", {"parts": [Reference.to(store, part) for part in parts]})]
 
 
-def test_what_was_there_is_read_by_address_and_digest(store, run, done, tmp_path):
-    model = publish(store, names.MODEL, "k", "model")
-    given_ = {
-        "model": Reference.to(store, model),
-        "passages": Reference(address=f"{store.url}/p", digest="d"),
+def test_what_was_there_is_read_by_address_and_digest(run, done, encoded):
+    texts = {
+        name: source_of(encoded[name]).model_dump_json(exclude_defaults=True)
+        for name in ("model", "passages")
     }
-    texts = {name: reference.model_dump_json(exclude_defaults=True) for name, reference in given_.items()}
-    embeddings = Artifact(uri=str(tmp_path / "embeddings"))
-    execute("encode", run, "encode", "{}", shard="shard-01", embeddings=embeddings, **texts)
-    part = given_["passages"].model_copy(update={"file": "shard-01.parquet"})
-    assert done == [("encode", {"model": given_["model"], "passages": part})]
+    execute("encode", run, "encode", "{}", **{**encoded, **texts})
+    part = source_of(encoded["passages"], "shard-01.parquet")
+    assert done == [("encode", {"model": source_of(encoded["model"]), "passages": part})]
 
 
 def test_the_log_of_a_pod_says_what_its_step_does_and_what_it_wrote_where(
@@ -139,35 +141,20 @@ def test_the_log_of_a_pod_says_what_its_step_does_and_what_it_wrote_where(
 
 def test_an_input_that_no_step_published_is_named_and_reported_as_a_failure(store, run, done, tmp_path):
     kinds = ("passages", "questions", "negatives")
-    passages, questions, negatives = (Dataset(kind, str(tmp_path / kind)) for kind in kinds)
+    artifacts: dict[str, Any] = {kind: Dataset(kind, str(tmp_path / kind)) for kind in kinds}
     with pytest.raises(SystemExit, match="input artifact passages carries no address"):
-        execute(
-            "bm25-negatives",
-            run,
-            "bm25-negatives",
-            "{}",
-            passages=passages,
-            questions=questions,
-            negatives=negatives,
-        )
+        execute("bm25-negatives", run, "bm25-negatives", "{}", **artifacts)
     state = read_state(store, "r", "bm25-negatives")
     assert state is not None and state.status == "failed" and state.bad_input
     assert not done
 
 
-def test_a_run_s_settings_are_read_from_its_store(store, done, seen_configs, tmp_path):
+def test_a_run_s_settings_are_read_from_its_store(store, run, done, seen_configs, encoded):
     write_settings(store, "r", {"camvr/round-1/encode": '{"own": 1}', "split": "{}"})
-    run = RunReference(store=store.url, run="r").model_dump_json()
-    model, passages = (publish(store, kind, "k", kind) for kind in (names.MODEL, names.PASSAGES))
-    given_artifacts = {
-        "model": Model(metadata=given(store, model)),
-        "passages": Dataset(metadata=given(store, passages)),
-        "embeddings": Artifact(uri=str(tmp_path / "embeddings")),
-    }
-    execute("encode", run, "camvr/round-1/encode", "", shard="shard-01", **given_artifacts)
+    execute("encode", run, "camvr/round-1/encode", "", **encoded)
     assert seen_configs == ['{"own": 1}']
     with pytest.raises(SystemExit, match="run r of store .* has no settings of step mvr/round-1/encode"):
-        execute("encode", run, "mvr/round-1/encode", "", shard="shard-01", **given_artifacts)
+        execute("encode", run, "mvr/round-1/encode", "", **encoded)
 
 
 def test_a_step_hears_of_its_run_s_pages(store, done, tmp_path, monkeypatch):
@@ -189,46 +176,33 @@ def test_a_step_hears_of_its_run_s_pages(store, done, tmp_path, monkeypatch):
 
 def test_figures_are_metadata_and_a_file(store, run, done, tmp_path, monkeypatch):
     monkeypatch.setattr("multiview.evaluation.files.of_evaluation", lambda *found: {"accuracy_at_5": 0.5})
-    passages, questions = (publish(store, kind, "k", kind) for kind in (names.PASSAGES, names.DEV_QUESTIONS))
+    artifacts: dict[str, Any] = {
+        name: Dataset(metadata=given(store, publish(store, kind, "k", kind)))
+        for name, kind in (("passages", names.PASSAGES), ("questions", names.DEV_QUESTIONS))
+    }
     evaluation, metrics = (Artifact(uri=str(tmp_path / kind)) for kind in ("evaluation", "metrics"))
-    execute(
-        "evaluate-bm25",
-        run,
-        "bm25/evaluate",
-        "{}",
-        passages=Dataset(metadata=given(store, passages)),
-        questions=Dataset(metadata=given(store, questions)),
-        evaluation=evaluation,
-        metrics=metrics,
-    )
+    execute("evaluate-bm25", run, "bm25/evaluate", "{}", evaluation=evaluation, metrics=metrics, **artifacts)
     assert metrics.metadata == {"accuracy_at_5": 0.5} == json.loads(Path(metrics.path).read_text())
     assert set(evaluation.metadata) == {"address", "digest", "path"}
 
 
-def test_a_step_in_someone_elses_pipeline_is_a_run_of_its_own(store, done, seen_configs, tmp_path):
-    model, passages = (publish(store, kind, "k", kind) for kind in (names.MODEL, names.PASSAGES))
+def test_a_step_in_someone_elses_pipeline_is_a_run_of_its_own(done, seen_configs, encoded, tmp_path):
     theirs = LocalStore(tmp_path / "theirs")
-    for settings in (
+    whole = source_of(encoded["model"])
+    encoded["model"] = Model(metadata={"address": whole.address})
+    settings = [
         "encode.compute=autocast; encode.batch_tokens=512",
         "encode.compute=autocast\nencode.batch_tokens=512\n",
         "",
-    ):
-        execute(
-            "encode",
-            theirs.url,
-            "",
-            settings,
-            shard="shard-00",
-            model=Model(metadata={"address": f"{store.url}/{model.folder}"}),
-            passages=Dataset(metadata=given(store, passages)),
-            embeddings=Artifact(uri=str(tmp_path / "embeddings")),
-        )
-    same, other = theirs.folders(names.RUNS)[0], theirs.folders(names.RUNS)[1]
-    assert len(theirs.folders(names.RUNS)) == 2 and same.startswith("encode-") and other.startswith("encode-")
-    assert read_run(theirs, same).steps == ["encode/shard-00"]
-    assert read_state(theirs, same, "encode/shard-00") is not None
+    ]
+    for each in settings:
+        execute("encode", theirs.url, "", each, **encoded)
+    same, other = theirs.folders(names.RUNS)
+    assert same.startswith("encode-") and other.startswith("encode-")
+    assert read_run(theirs, same).steps == ["encode/shard-01"]
+    assert read_state(theirs, same, "encode/shard-01") is not None
     assert [json.loads(config)["encode"]["batch_tokens"] for config in seen_configs] == [512, 512, 32768]
-    assert done[0][1]["model"] == Reference.to(store, model), "an address alone is enough"
+    assert done[0][1]["model"] == whole, "an address alone is enough"
 
 
 @pytest.mark.parametrize(
@@ -252,9 +226,7 @@ def test_the_architecture_s_defaults_are_those_of_a_step(store):
 def test_an_index_is_opened_with_what_it_was_made_from(store, tmp_path):
     model, passages = (publish(store, kind, "k", kind) for kind in (names.MODEL, names.PASSAGES))
     made_from = {"model": [Reference.to(store, model)], "passages": [Reference.to(store, passages)]}
-    attempt = Attempt(store, names.INDEX, "k")
-    (attempt.path / "views").write_text("views")
-    index = attempt.publish(step="index", step_version=1, config={}, inputs=made_from)[0]
+    index = publish(store, names.INDEX, "k", "views", made_from)
     outputs = {kind: Artifact(uri=str(tmp_path / kind)) for kind in ("index", "model", "passages")}
     folder = open_index(f"{store.url}/{index.folder}", **outputs)
     assert (Path(folder) / GATHERED).read_text() == names.PASSAGES
@@ -272,9 +244,7 @@ def test_a_store_s_index_is_its_champion_s(store, tmp_path):
     for number in (1, 2):
         found = champion(store, number)
         made_from = {"model": [found.model], "passages": [found.passages]}
-        attempt = Attempt(store, names.INDEX, f"crowned-{number}")
-        (attempt.path / "views").write_text("views")
-        index = attempt.publish(step="index", step_version=1, config={}, inputs=made_from)[0]
+        index = publish(store, names.INDEX, f"crowned-{number}", "views", made_from)
         crown(store, found.model_copy(update={"index": Reference.to(store, index)}))
     open_index(store.url, **outputs)
     assert outputs["index"].metadata["address"] == f"{store.url}/index/crowned-2"

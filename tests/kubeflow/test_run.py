@@ -3,7 +3,6 @@
 import time
 
 import pytest
-from kfp import local
 from mlflow import MlflowClient
 
 from multiview import names, tracking
@@ -12,19 +11,8 @@ from multiview.config.kubeflow import Notify
 from multiview.errors import InputError
 from multiview.kubeflow.component import execute
 from multiview.kubeflow.run import _mlflow_page, close_run, open_run
-from multiview.steps.runs import (
-    Run,
-    RunReference,
-    StepState,
-    read_run,
-    read_state,
-    read_states,
-    write_state,
-)
-from pipelines.kubeflow.compile import cluster_pipeline
-from tests.fixtures.corpus import squad_corpus
+from multiview.steps.runs import Run, RunReference, StepState, read_run, read_state, read_states, write_state
 from tests.fixtures.servers import new_database
-from tests.kubeflow.split_alone import split_alone
 
 
 def described(**fields: object) -> str:
@@ -85,20 +73,29 @@ def test_a_store_without_its_protocol_is_no_folder_of_a_pod_that_goes_away(tmp_p
     assert not [*tmp_path.iterdir()]
 
 
-def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkeypatch, receiver):
+@pytest.mark.parametrize(
+    ("status", "closed"), [("done", "FINISHED"), ("failed", "FAILED"), ("running", "FAILED")]
+)
+def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(
+    tmp_path, monkeypatch, receiver, status, closed
+):
+    """Also of a pod that was killed without a word."""
     uri = new_database(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     where, store, run = str(tmp_path / "store"), LocalStore(tmp_path / "store"), described(steps=["split"])
     open_run(where, run, "aaaa")
-    now = time.time()
-    state = StepState(path="split", step="split", status="failed", started=now, error="no such file")
+    error = "no such file" if status == "failed" else None
+    state = StepState(path="split", step="split", status=status, started=time.time(), error=error)
     write_state(store, "training-1", state)
     close_run(where, run, "aaaa", "FAILED", "inner task failed", Notify(url=receiver.url))
-    (notice,) = receiver.notices
-    assert notice["failed"] == [{"step": "split", "error": "no such file"}]
-    assert (notice["run"], notice["kubeflow_run"], notice["mlflow"]) == ("training-1", "aaaa", uri)
-    parents = MlflowClient(uri).search_runs(["1"], f"tags.`{names.TAG_STORE}` LIKE '%'")
-    assert [parent.info.status for parent in parents] == ["FAILED"]
+    (parent,) = MlflowClient(uri).search_runs(["1"], f"tags.`{names.TAG_STORE}` LIKE '%'")
+    assert parent.info.status == closed and len(receiver.messages) == (closed == "FAILED")
+    for notice in receiver.messages:
+        assert notice["failed"] == ([{"step": "split", "error": "no such file"}] if error else [])
+        assert notice["unfinished"] == ([] if error else ["split"])
+        assert (notice["run"], notice["kubeflow_run"], notice["mlflow"]) == ("training-1", "aaaa", uri)
+        line = f"split: {error or 'ended without a word'}"
+        assert notice["text"] == f"training-1 failed on Kubeflow\n{line}", "without a page of MLflow's"
 
 
 def test_a_notice_has_a_text_with_links_that_chats_take(tmp_path, monkeypatch, receiver):
@@ -118,7 +115,7 @@ def test_a_notice_has_a_text_with_links_that_chats_take(tmp_path, monkeypatch, r
         )
         write_state(store, "training-1", state)
     close_run(where, run, "aaaa", "FAILED", "", Notify(url=receiver.url))
-    lines = receiver.notices[0]["text"].splitlines()
+    lines = receiver.messages[0]["text"].splitlines()
     assert lines[0] == "training-1 failed on Kubeflow" and lines[4:] == [
         "and 1 more",
         "Kubeflow: https://kubeflow.example.org/pipeline/#/runs/details/aaaa",
@@ -133,49 +130,28 @@ def test_steps_know_the_page_of_their_run_on_kubeflow(tmp_path):
         assert RunReference.model_validate_json(opened).pages.kubeflow == page
 
 
-def test_a_notice_without_mlflow_s_pages_has_no_link_to_them(tmp_path, monkeypatch, receiver):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
-    open_run(str(tmp_path / "store"), described(steps=["split"]), "aaaa")
-    close_run(
-        str(tmp_path / "store"), described(steps=["split"]), "aaaa", "FAILED", "", Notify(url=receiver.url)
-    )
-    assert receiver.notices[0]["text"] == "training-1 failed on Kubeflow"
-
-
 def test_a_notice_has_no_link_into_the_cluster(tmp_path):
     """Pods may reach MLflow by an address that no browser does."""
     for uri, linked in (("http://mlflow.mlflow.svc:5000", False), ("https://mlflow.example.org", True)):
         assert (_mlflow_page(uri, "0123") is not None) == linked
 
 
-def test_a_pod_that_was_killed_without_a_word_still_fails_its_run(tmp_path, monkeypatch, receiver):
-    uri = new_database(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    where, store, run = str(tmp_path / "store"), LocalStore(tmp_path / "store"), described(steps=["split"])
-    open_run(where, run, "aaaa")
-    state = StepState(path="split", step="split", status="running", started=time.time())
-    write_state(store, "training-1", state)
-    close_run(where, run, "aaaa", "FAILED", "", Notify(url=receiver.url))
-    assert receiver.notices[0]["unfinished"] == ["split"]
-    (parent,) = MlflowClient(uri).search_runs(["1"], f"tags.`{names.TAG_STORE}` LIKE '%'")
-    assert parent.info.status == "FAILED"
-
-
-@pytest.mark.parametrize("word", ["SUCCEEDED", "COMPLETE", "RUNNING", "FAILED"])
 @pytest.mark.parametrize("status", ["done", "found", "failed", "running", None])
 def test_a_run_has_succeeded_when_all_its_steps_have_whatever_kubeflow_says(
-    tmp_path, monkeypatch, receiver, word, status
+    tmp_path, monkeypatch, receiver, status
 ):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     store, run = LocalStore(tmp_path), described(steps=["split", "bm25-negatives"])
-    open_run(str(tmp_path), run, "aaaa")
-    now = time.time()
-    write_state(store, "training-1", StepState(path="split", step="split", status="done", started=now))
-    if status:
-        last = StepState(path="bm25-negatives", step="bm25-negatives", status=status, started=now)
-        write_state(store, "training-1", last)
-    close_run(str(tmp_path), run, "aaaa", word, "", Notify(url=receiver.url))
-    assert len(receiver.notices) == (status not in ("done", "found"))
+    for path, word in (("split", "done"), ("bm25-negatives", status)):
+        if word:
+            state = StepState(path=path, step=path, status=word, started=time.time())
+            write_state(store, "training-1", state)
+    words = ["SUCCEEDED", "COMPLETE", "RUNNING", "FAILED"]
+    for word in words:  # each in a start of its own
+        open_run(str(tmp_path), run, word)
+        close_run(str(tmp_path), run, word, word, "", Notify(url=receiver.url))
+    told = [] if status in ("done", "found") else words
+    assert [notice["status"] for notice in receiver.messages] == told
 
 
 @pytest.mark.parametrize("opened", [True, False])
@@ -189,7 +165,7 @@ def test_what_an_earlier_start_did_is_no_success_of_this_one(tmp_path, monkeypat
     state = StepState(path="split", step="split", status="done", started=before)
     write_state(LocalStore(tmp_path), "training-1", state)
     close_run(str(tmp_path), run, "bbbb", "FAILED", "", Notify(url=receiver.url))
-    assert [(n["status"], n["failed"], n["unfinished"]) for n in receiver.notices] == [("FAILED", [], [])]
+    assert [(n["status"], n["failed"], n["unfinished"]) for n in receiver.messages] == [("FAILED", [], [])]
 
 
 def test_a_failure_is_posted_where_mlflow_or_the_run_itself_is_missing(tmp_path, monkeypatch, receiver):
@@ -206,31 +182,6 @@ def test_a_failure_is_posted_where_mlflow_or_the_run_itself_is_missing(tmp_path,
     open_run(where, run, "bbbb")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     close("bbbb", "MLflow at http")
-    assert [notice["message"] for notice in receiver.notices] == ["why", "why"]
+    assert [notice["message"] for notice in receiver.messages] == ["why", "why"]
     close("bbbb", "MLflow at http")  # as Kubeflow tries the exit handler again
-    assert len(receiver.notices) == 2
-
-
-def test_pods_ship_their_own_events_and_the_run_ends_without_a_driver(tmp_path, monkeypatch, receiver):
-    """The cluster's pipeline of one step, by KFP: once without the variable of KFP's MLflow plugin, then with it,
-    which changes nothing."""
-    train, _ = squad_corpus(tmp_path / "corpus", passages=6)
-    uri = new_database(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
-    request = split_alone(tmp_path, str(train), receiver.url)
-    cluster_pipeline(request)(store=str(tmp_path / "store"), described=described(steps=["split"]))
-    found = tracking.find_run(uri, "training-1")
-    assert set(found.steps["split"].outputs) == {names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS}
-    client = MlflowClient(uri)
-    assert client.get_run(found.mlflow_id).info.status == "FINISHED" and receiver.notices == []
-
-    theirs = client.create_run(client.create_experiment("kfp"), run_name="split").info.run_id
-    monkeypatch.setenv("MLFLOW_RUN_ID", theirs)
-    broken = split_alone(tmp_path, str(tmp_path / "nothing.json"), receiver.url)
-    run = described(id="training-2", steps=["split"])
-    with pytest.raises(RuntimeError):
-        cluster_pipeline(broken)(store=str(tmp_path / "store"), described=run)
-    (notice,) = receiver.notices
-    assert notice["run"] == "training-2" and "nothing.json" in notice["failed"][0]["error"]
-    assert client.get_run(tracking.find_run(uri, "training-2").mlflow_id).info.status == "FAILED"
+    assert len(receiver.messages) == 2

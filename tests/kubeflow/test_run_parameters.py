@@ -11,13 +11,15 @@ from mlflow import MlflowClient
 from multiview import names, tracking
 from multiview.artifacts.store import LocalStore
 from multiview.config.kubeflow import Notify
-from multiview.config.overrides import merge
+from multiview.config.overrides import merge, validate
 from multiview.errors import InputError
 from multiview.kubeflow.run import close_run, open_run
 from multiview.plans.parameters import CompiledRequest
+from multiview.plans.plan import Plan
 from multiview.plans.request import Request, describe
 from multiview.steps.path import StepPath
 from multiview.steps.runs import (
+    Run,
     RunReference,
     StepState,
     read_run,
@@ -31,7 +33,12 @@ from tests.fixtures.corpus import squad_corpus
 from tests.fixtures.project import Project
 from tests.fixtures.servers import new_database
 from tests.fixtures.tiny import tiny_bert
-from tests.kubeflow.split_alone import split_alone
+
+
+@pytest.fixture(autouse=True)
+def without_mlflow(monkeypatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
 
 DEMO = ["questions.source=demo://train.json", "questions.dev_source=demo://dev.json"]
 
@@ -57,8 +64,7 @@ def opened(
     )
 
 
-def test_a_run_created_without_changes_is_the_run_that_submit_would_start(tmp_path, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_a_run_created_without_changes_is_the_run_that_submit_would_start(tmp_path):
     request, store = demo_request(), LocalStore(tmp_path)
     run = describe(request, store)
     context = opened(tmp_path, request)
@@ -71,37 +77,32 @@ def test_a_run_created_without_changes_is_the_run_that_submit_would_start(tmp_pa
         assert read_settings(store, run.id, str(path)) == node.config
 
 
+PAGES = {"notify": {"kubeflow": "https://kubeflow.example.org"}}
+
+
 @pytest.mark.parametrize("cloned", [False, True])
-def test_other_parameters_are_another_run_with_settings_of_its_own(tmp_path, monkeypatch, cloned):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_other_parameters_are_another_run_with_settings_of_its_own(tmp_path, cloned):
+    """A clone keeps the pages that `submit` knew."""
     request, store = demo_request(), LocalStore(tmp_path)
-    described = describe(request, store).model_dump_json() if cloned else ""
+    run = describe(request, store)
+    described = run.model_copy(update={"config": run.config | PAGES}).model_dump_json() if cloned else ""
     context = opened(tmp_path, request, described=described, learning_rate=0.5, settings="mining.number=3")
     same = demo_request("train.learning_rate=0.5", "mining.number=3")
-    assert context.run == describe(same, store).id != describe(request, store).id
+    assert context.run == describe(same, store).id != run.id
     for path, node in same.plan.nodes.items():
         assert read_settings(store, context.run, str(path)) == node.config
     assert read_run(store, context.run).config["mining"]["number"] == 3
+    page = "https://kubeflow.example.org/#/runs/details/aaaa1111"
+    assert context.pages.kubeflow == (page if cloned else None)
 
 
-def test_a_clone_with_other_parameters_keeps_the_pages_that_submit_knew(tmp_path, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    run = describe(demo_request(), LocalStore(tmp_path))
-    notify = {"notify": {"kubeflow": "https://kubeflow.example.org"}}
-    described = run.model_copy(update={"config": run.config | notify}).model_dump_json()
-    context = opened(tmp_path, demo_request(), described=described, learning_rate=0.5)
-    assert context.pages.kubeflow == "https://kubeflow.example.org/#/runs/details/aaaa1111"
-    assert context.run == describe(demo_request("train.learning_rate=0.5"), LocalStore(tmp_path)).id
-
-
-def test_a_wrong_parameter_is_one_line_in_the_first_pod_and_in_the_notice(tmp_path, monkeypatch, receiver):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_a_wrong_parameter_is_one_line_in_the_first_pod_and_in_the_notice(tmp_path, receiver):
     line = "train.learning_rate: input should be greater than 0, not -1"
     with pytest.raises(InputError, match=line):
         opened(tmp_path, demo_request(), learning_rate=-1.0)
     told = Notify(url=receiver.url, kubeflow="https://kubeflow.example.org")
     close_run(str(tmp_path), "", "aaaa1111", "FAILED", "", told, "training")
-    (notice,) = receiver.notices
+    (notice,) = receiver.messages
     assert notice["failed"] == [{"step": "open-run", "error": line}]
     assert (notice["run"], notice["pipeline"]) == ("training", "training")
     assert notice["text"].splitlines() == [
@@ -113,53 +114,53 @@ def test_a_wrong_parameter_is_one_line_in_the_first_pod_and_in_the_notice(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("given", "line"),
+    ("compiled_with", "given", "line"),
     [
-        ({"corpus_source": [""]}, "corpus.source: expected names of files, folders or URLs; one is empty"),
         (
+            [],
+            {"corpus_source": [""]},
+            "corpus.source: expected names of files, folders or URLs; one is empty",
+        ),
+        (
+            [],
             {"settings": "train.processes=8"},
             "train.processes=8 needs a GPU for each, and its pod has 1: set kubeflow.steps.train.gpus=8",
         ),
+        (
+            ["kubeflow.gpu.gpus=0"],
+            {"settings": "encode.device=cuda:0"},
+            "encode.device=cuda:0 needs a GPU, and its pod has none",
+        ),
     ],
 )
-def test_settings_that_submit_refuses_are_refused_by_the_first_pod(tmp_path, monkeypatch, given, line):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_settings_that_submit_refuses_are_refused_by_the_first_pod(tmp_path, compiled_with, given, line):
     with pytest.raises(InputError, match=re.escape(line)):
-        opened(tmp_path, demo_request(), **given)
-
-
-def test_a_device_beyond_the_compiled_pods_is_refused_by_the_first_pod(tmp_path, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    with pytest.raises(InputError, match="encode.device=cuda:0 needs a GPU, and its pod has none"):
-        opened(tmp_path, demo_request("kubeflow.gpu.gpus=0"), settings="encode.device=cuda:0")
+        opened(tmp_path, demo_request(*compiled_with), **given)
 
 
 @pytest.mark.parametrize("described", ["{", '{"id": 3}', "my run"])
-def test_a_description_that_is_none_is_one_line_and_is_told(tmp_path, monkeypatch, receiver, described):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_a_description_that_is_none_is_one_line_and_is_told(tmp_path, receiver, described):
     line = "described is not what submit wrote: leave it empty"
     with pytest.raises(InputError, match=line):
         opened(tmp_path, demo_request(), described=described)
     close_run(str(tmp_path), described, "aaaa1111", "FAILED", "", Notify(url=receiver.url), "training")
-    (notice,) = receiver.notices
+    (notice,) = receiver.messages
     assert notice["failed"] == [{"step": "open-run", "error": line}] and notice["run"] == "training"
 
 
-def test_the_exit_handler_closes_the_run_that_was_opened(tmp_path, monkeypatch, receiver):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_the_exit_handler_closes_the_run_that_was_opened(tmp_path, receiver):
     described = describe(demo_request(), LocalStore(tmp_path)).model_dump_json()
     context = opened(tmp_path, demo_request(), described=described, seed=3)
     close_run(str(tmp_path), described, "aaaa1111", "FAILED", "", Notify(url=receiver.url), "training")
-    assert [notice["run"] for notice in receiver.notices] == [context.run]
+    assert [notice["run"] for notice in receiver.messages] == [context.run]
     store, now = LocalStore(tmp_path), time.time()
     for path in read_run(store, context.run).steps:
         write_state(store, context.run, StepState(path=path, step=path, status="done", started=now))
     close_run(str(tmp_path), described, "aaaa1111", "SUCCEEDED", "", Notify(url=receiver.url), "training")
-    assert len(receiver.notices) == 1
+    assert len(receiver.messages) == 1
 
 
-def test_a_part_of_a_pipeline_has_the_settings_of_its_description(tmp_path, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_a_part_of_a_pipeline_has_the_settings_of_its_description(tmp_path):
     request, store = demo_request("encode.compute=autocast"), LocalStore(tmp_path)
     part = describe(request, store).model_copy(
         update={"rerun_of": "training-1", "steps": ["camvr/round-1/encode"]}
@@ -169,35 +170,52 @@ def test_a_part_of_a_pipeline_has_the_settings_of_its_description(tmp_path, monk
     assert read_settings(store, part.id, str(path)) == request.plan.nodes[path].config
 
 
-def test_a_part_of_a_pipeline_is_always_described(tmp_path):
-    with pytest.raises(InputError, match="described is empty"):
-        open_run(str(tmp_path), "", "aaaa1111")
-
-
-def test_a_pipeline_runs_with_the_parameters_of_its_start(tmp_path, monkeypatch, receiver, capfd):
-    """As `Create run` on Kubeflow's pages starts it, once with a value that is refused: by KFP, the step `split` alone."""
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    train, _ = squad_corpus(tmp_path / "corpus", passages=6)
+def test_a_pipeline_runs_with_the_parameters_of_its_start_and_ships_itself(
+    tmp_path, monkeypatch, receiver, capfd
+):
+    """As `Create run` on Kubeflow's pages starts it: by KFP, the step `split` alone, without a driver. With the variable of
+    KFP's MLflow plugin, which changes nothing; then without MLflow, as which a pod costs little, and its source."""
+    train, dev = squad_corpus(tmp_path / "corpus", passages=6)
+    uri = new_database(tmp_path)
+    client = MlflowClient(uri)
+    theirs = client.create_run(client.create_experiment("kfp"), run_name="split").info.run_id
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("MLFLOW_RUN_ID", theirs)
     local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
-    store, base = LocalStore(tmp_path / "store"), str(tiny_bert(tmp_path / "base"))
-    request = split_alone(tmp_path, str(train), receiver.url, base)
+    store = LocalStore(tmp_path / "store")
+    overrides = {
+        "questions": {"source": str(train), "dev_source": str(dev)},
+        "model": {"base": str(tiny_bert(tmp_path / "base"))},
+        "kubeflow": {"cpu": {"retries": 0}},
+        "notify": {"url": receiver.url},
+    }
+    plan = Plan("training")
+    plan.add(StepPath("split"), "split", validate(overrides))
+    request = Request(plan, overrides)
     pipeline = cluster_pipeline(request, store.url)
-    with pytest.raises(RuntimeError):
-        pipeline(settings="questions.limit=0")
-    line = "questions.limit: input should be greater than or equal to 1, not 0"
-    printed = "".join(capfd.readouterr())
-    assert f"error: {line}" in printed and "Traceback" not in printed
-    assert receiver.notices.pop()["failed"] == [{"step": "open-run", "error": line}]
-
-    dev = str(tmp_path / "corpus" / "dev.json")
-    pipeline(corpus_source=[str(train), dev], settings="questions.limit=2")
+    pipeline(corpus_source=[str(train), str(dev)], settings="questions.limit=2")
     (run,) = store.folders(names.RUNS)
-    changed = {"questions": {"limit": 2}, "corpus": {"source": [str(train), dev]}}
-    overrides = merge(request.overrides, changed)
-    assert run == describe(Request.make("training", overrides), store).id
-    assert read_run(store, run).config == overrides
+    changed = {"questions": {"limit": 2}, "corpus": {"source": [str(train), str(dev)]}}
+    assert run == describe(Request.make("training", merge(overrides, changed)), store).id
+    assert read_run(store, run).config == merge(overrides, changed)
     state = read_state(store, run, "split")
     assert state is not None and state.status == "done" and state.config["questions"]["limit"] == 2
+    found = tracking.find_run(uri, run)
+    assert found.steps["split"].outputs == state.outputs
+    unfinished = "other steps of a training were to follow"
+    assert client.get_run(found.mlflow_id).info.status == "FAILED" and receiver.messages, unfinished
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    capfd.readouterr()
+    receiver.messages.clear()
+    train.unlink()
+    described = Run(id="training-2", pipeline="training", config={}, steps=["split"]).model_dump_json()
+    with pytest.raises(RuntimeError):
+        pipeline(described=described)
+    printed = "".join(capfd.readouterr())
+    assert "error: " in printed and "Traceback" not in printed
+    (notice,) = receiver.messages
+    assert notice["run"] == "training-2" and "train.json" in notice["failed"][0]["error"]
 
 
 @pytest.mark.acceptance
