@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 
 import pytest
 import yaml
@@ -10,13 +9,13 @@ import yaml
 from multiview.config.overrides import gather, validate
 from multiview.plans import PIPELINES
 from pipelines.kubeflow.versions import check_version, takes
-from tests.fixtures import overlays as built
 from tests.fixtures.overlays import (
     BUILT,
     MANIFESTS,
     ROOT,
     Manifest,
     amount,
+    build,
     golden,
     name_of,
     needs_kustomize,
@@ -97,17 +96,15 @@ def keys(pod: Manifest, secret: str) -> set[str]:
 
 
 @needs_kustomize
-def test_the_way_for_one_user_is_built_as_the_guide_says(tmp_path, monkeypatch):
+def test_the_way_for_one_user_is_built_as_the_guide_says(copied):
     """What it adds to an overlay for Google Cloud makes the namespace, and the steps' account where they run."""
-    shutil.copytree(MANIFESTS, tmp_path / "manifests")
-    monkeypatch.setattr(built, "MANIFESTS", tmp_path / "manifests")
     (added,) = re.findall(r"^```yaml\n(resources:.*?)^```", GUIDE, re.M | re.S)
-    overlay = tmp_path / "manifests/overlays/gke-dev/kustomization.yaml"
+    overlay = copied / "overlays/gke-dev/kustomization.yaml"
     settings = yaml.safe_load(overlay.read_text())
     for name, places in yaml.safe_load(added).items():
         settings[name] += places
     overlay.write_text(yaml.safe_dump(settings))
-    made = built.build("overlays/gke-dev")
+    made = build("overlays/gke-dev")
     (namespace,) = [m for m in made if m["kind"] == "Namespace"]
     assert namespace["metadata"]["name"] == "multiview"
     assert not any("part-of" in label for label in namespace["metadata"]["labels"])
@@ -122,24 +119,6 @@ def test_the_driver_that_is_asked_for_knows_the_images_cuda():
     assert "gpu-driver-version=latest" in pool
     lock = (ROOT / "images" / "gpu" / "requirements.lock").read_text()
     assert "nvidia-cudnn-cu13==" in lock and "580 or later" in GUIDE
-
-
-def test_what_only_a_cluster_can_show_has_its_command():
-    listed = GUIDE.partition("## What only a cluster can show")[2]
-    rows = [row.split(" | ") for row in re.findall(r"^\| (.+) \|$", listed, re.M)][1:]
-    assert len(rows) > 10
-    for what, how in rows:
-        assert "`" in how or " run" in how or "address" in how, what
-    promised = " ".join(what for what, _ in rows)
-    for words in (
-        "scratch volume, as user 10001",
-        "Kueue admits",
-        "several nodes runs",
-        "Create run",
-        "cookie",
-        "MLflow plugin",
-    ):
-        assert words in promised
 
 
 def test_secrets_are_made_with_the_keys_that_pods_read():
@@ -168,38 +147,3 @@ def test_a_gpu_step_fits_on_a_machine_of_the_pool(folder):
     (machine,) = re.findall(r"--machine-type (\S+)", "".join(lines("node-pools create")))
     (profile,) = profiles(folder).values()
     assert amount(validate(profile["settings"]).kubeflow.gpu.memory) <= MEMORY[machine] - 5e9
-
-
-def test_the_ways_in_with_several_users_are_told_and_have_their_commands():
-    document = (ROOT / "docs" / "kubeflow.md").read_text(encoding="utf-8")
-    told = document.partition("## The connection")[2].partition("\n## ")[0]
-    for way in ("a service account's token", "a session's cookie"):
-        assert re.search(rf"^- \*\*{way}\*\*", told, re.M)
-    assert "kubeflow.md#the-connection" in GUIDE
-    assert {"m2m-dex-and-kind", "m2m-dex-and-eks", "m2m-dex-only"} == set(
-        re.findall(r"`(m2m-\S+)`", document)
-    )
-    (first_run,) = re.findall(r"^\*\*5\. The first run\*\*, with your.*?^\*\*6", GUIDE, re.M | re.S)
-    for variable in ("KFP_EXISTING_TOKEN", "MULTIVIEW_KUBEFLOW_COOKIE"):
-        assert f"export {variable}=" in first_run
-        assert re.search(rf'curl .*\${variable}" \S+/pipeline/apis/v2beta1/healthz', first_run)
-
-
-def test_the_patch_for_tokens_alters_the_rule_of_machines():
-    """The member `jwksUri` is not there in every overlay: JSON Patch adds it, and replaces it where it is."""
-    (block,) = re.findall(r"^```yaml\n(patches:.*?)^```", GUIDE, re.M | re.S)
-    (patch,) = yaml.safe_load(block)["patches"]
-    assert patch["target"]["name"] == "m2m-token-issuer"
-    assert [(change["op"], change["path"]) for change in yaml.safe_load(patch["patch"])] == [
-        ("replace", "/spec/jwtRules/0/issuer"),
-        ("add", "/spec/jwtRules/0/jwksUri"),
-    ]
-
-
-def test_what_restricted_needs_is_named_with_its_version():
-    """Without the setting, and with an older server, steps' pods lack `runAsNonRoot` (test_pod_security.py)."""
-    told = [
-        line for line in GUIDE.splitlines() if "hold to `restricted` with" in line or "violates Pod" in line
-    ]
-    assert len(told) == 2
-    assert all("Kubeflow Pipelines 2.16 or later" in line for line in told)

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 from typing import Any
 
 import pytest
@@ -12,9 +11,8 @@ import yaml
 from multiview import environment
 from multiview.cli.app import app
 from multiview.serving.limits import Limits
-from tests.fixtures import overlays as built
 from tests.fixtures.bucket import ENVIRONMENT
-from tests.fixtures.overlays import BUILT, MANIFESTS, ROOT, golden, needs_kustomize, of_kind, pods, profiles
+from tests.fixtures.overlays import BUILT, ROOT, build, golden, needs_kustomize, of_kind, pods, profiles
 
 GKE, KSERVE = SERVING = ("serving/overlays/gke", "serving/overlays/kserve")
 READER = "multiview-reader"
@@ -203,25 +201,10 @@ def test_kserve_makes_what_it_makes_itself():
 
 
 @needs_kustomize
-def test_another_project_is_one_file(tmp_path, monkeypatch):
-    shutil.copytree(MANIFESTS, tmp_path / "manifests")
-    monkeypatch.setattr(built, "MANIFESTS", tmp_path / "manifests")
-    cloud = tmp_path / "manifests" / GKE / "cloud.yaml"
-    cloud.write_text(cloud.read_text().replace("my-project", "another"))
-    for folder in SERVING:
-        text = yaml.safe_dump_all(built.build(folder))
-        assert f"{READER}@another.iam.gserviceaccount.com" in text
-        assert "value: gs://another-multiview-prod/store" in text
-        assert "DOMAIN" not in text and "name: cloud" not in text
-
-
-@needs_kustomize
-def test_without_the_component_everybody_may_ask(tmp_path, monkeypatch):
+def test_without_the_component_everybody_may_ask(copied):
     """An overlay that leaves it out has neither the option nor the secret, for which its pods would wait."""
-    shutil.copytree(MANIFESTS, tmp_path / "manifests")
-    monkeypatch.setattr(built, "MANIFESTS", tmp_path / "manifests")
-    overlay = tmp_path / "manifests" / GKE / "kustomization.yaml"
+    overlay = copied / GKE / "kustomization.yaml"
     settings = yaml.safe_load(overlay.read_text())
     assert settings.pop("components") == ["../../components/api-keys"]
     overlay.write_text(yaml.safe_dump(settings))
-    assert "api-keys" not in yaml.safe_dump_all(built.build(GKE))
+    assert "api-keys" not in yaml.safe_dump_all(build(GKE))
