@@ -16,7 +16,7 @@ from multiview.steps.execution import run_step
 from multiview.steps.runs import StepState, write_state
 from multiview.steps.work import StepReporter
 from pipelines.runs.progress import Progress
-from tests.fixtures.counting_step import COUNT, passages, run, settings
+from tests.fixtures.counting_step import COUNT, passages, settings
 
 PATHS = [
     "split",
@@ -67,16 +67,6 @@ def test_a_terminal_has_the_same_lines_and_below_them_the_running_steps(tmp_path
     assert "camvr/round-1/train 30/120 [b]…" in {line[2:] for line in lines}
 
 
-def test_without_a_terminal_each_beginning_and_end_is_a_line(tmp_path):
-    progress = watched(tmp_path, state("split", "running", None))
-    write_state(progress.store, "run", state("split", "done", 3))
-    progress._poll()
-    progress._poll()
-    assert isinstance(progress.console.file, io.StringIO)
-    lines = [line.split() for line in progress.console.file.getvalue().splitlines()]
-    assert lines == [["1/7", "split", "started"], ["✓", "1/7", "split", "3.0", "s"]]
-
-
 def slow(context: StepContext) -> None:
     """The function of a step that works for about two lines."""
     context.events.warning("1 passage is empty")
@@ -107,15 +97,6 @@ def test_without_a_terminal_a_run_has_the_lines_that_its_pods_have_in_their_logs
     assert pod[-1] == f"  count: wrote words {address.replace('counts', 'words')}"
     here = printed.getvalue().replace(" 1/2 ", "").splitlines()
     assert set(here) <= set(pod) and {*pod[:3], *pod[-3:]} <= set(here)
-
-
-def test_a_step_that_is_found_is_one_line_in_its_pod_too(tmp_path):
-    store, lines = LocalStore(tmp_path / "store"), []
-    run(COUNT, store, "a b")
-    reporter = StepReporter(store, "run", "count", "count")
-    reporter.log = lines.append
-    run_step(COUNT, reporter, settings(), {"passages": passages(store, "a b")})
-    assert lines == ["✓ count found"]
 
 
 def test_a_step_that_is_tried_again_is_read_again(tmp_path):

@@ -14,6 +14,13 @@ from pipelines.runs import results
 from pipelines.runs.results import show_results, show_table
 
 
+def results_of(*states: StepState) -> list[str]:
+    """The lines that a run with these steps ends with."""
+    console = Console(file=(shown := io.StringIO()), color_system=None, width=200)
+    show_results(console, [*states], None)
+    return shown.getvalue().splitlines()
+
+
 @pytest.mark.parametrize(
     ("store", "champion", "options"),
     [
@@ -32,11 +39,8 @@ def test_what_a_refresh_promoted_is_served_with_the_next_champions(store, champi
         "challenger": f"{store}/index/other",
     }
     monkeypatch.setattr(results, "_promotion", lambda states: promotion if champion else None)
-    console = Console(file=io.StringIO(), color_system=None, width=200)
     state = StepState(path="index", step="index", status="done", outputs={names.INDEX: index})
-    show_results(console, [state], None)
-    assert isinstance(console.file, io.StringIO)
-    lines = {line.partition(":")[0]: line for line in console.file.getvalue().splitlines()}
+    lines = {line.partition(":")[0]: line for line in results_of(state)}
     assert lines["Serve it"].endswith(f"multiview serve {options}")
     assert shlex.split(lines["Ask it"])[-2:] == ["--index", index.address]
 
@@ -45,12 +49,9 @@ def test_a_first_challenger_that_was_refused_is_the_index_to_ask(monkeypatch):
     """Not the index of nothing that it was compared with, which a step after it may hand on."""
     promotion = {"decision": "refuse", "says": "too few", "champion": None, "challenger": "/a/store/index/k"}
     monkeypatch.setattr(results, "_promotion", lambda states: promotion)
-    console = Console(file=io.StringIO(), color_system=None, width=200)
     empty = Reference(address="/a/store/index/empty", digest="0" * 64)
     state = StepState(path="champion-now", step="champion-now", status="done", outputs={names.INDEX: empty})
-    show_results(console, [state], None)
-    assert isinstance(console.file, io.StringIO)
-    asked = [line for line in console.file.getvalue().splitlines() if "--index" in line]
+    asked = [line for line in results_of(state) if "--index" in line]
     assert asked and all(line.endswith("--index /a/store/index/k") for line in asked if "search" in line)
 
 
@@ -100,33 +101,18 @@ SIGNIFICANCE: Significance = {
 }
 
 
-def shown(terminal: bool) -> list[str]:
-    console = Console(file=io.StringIO(), force_terminal=terminal, color_system=None, width=200)
+def test_what_differs_is_marked_on_a_terminal():
+    """In Markdown: tests/evaluation/test_compare.py."""
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=200)
     table = markdown_table(METRICS, marked_of(SIGNIFICANCE))
     show_table(console, f"{table}\n{legend(SIGNIFICANCE)}\n")
     assert isinstance(console.file, io.StringIO)
-    return [line.rstrip() for line in console.file.getvalue().splitlines()]
-
-
-def test_what_differs_is_marked_on_a_terminal():
-    lines = shown(True)
+    lines = console.file.getvalue().splitlines()
     rows = [line.split() for line in lines]
     assert ["system", "acc@5", "nDCG@10", "views"] in rows
-    assert ["mvr", "50.0", "25.0", "12.5"] in rows and ["camvr", "75.0†", "25.0"] in rows, (
-        "by the corrected p"
-    )
+    assert ["mvr", "50.0", "25.0", "12.5"] in rows
+    assert ["camvr", "75.0†", "25.0"] in rows, "by the corrected p"
     assert any(line.startswith("† differs from mvr, p < 0.05: paired") for line in lines)
-
-
-def test_what_differs_is_marked_in_markdown():
-    lines = shown(False)
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
-    assert cells[0] == ["system", "acc@5", "nDCG@10", "views"]
-    assert cells[2:] == [
-        ["mvr", "50.0", "25.0", "12.5"],
-        ["camvr", "**75.0**†", "25.0", ""],
-    ]
-    assert sum(line.startswith("† differs from mvr") for line in lines) == 1
 
 
 def test_on_a_narrow_terminal_the_figures_are_there_too():
