@@ -144,8 +144,8 @@ def test_a_run_has_succeeded_when_all_its_steps_have_whatever_kubeflow_says(
     store, run = LocalStore(tmp_path), described(steps=["split", "bm25-negatives"])
     for path, word in (("split", "done"), ("bm25-negatives", status)):
         if word:
-            state = StepState(path=path, step=path, status=word, started=time.time())
-            write_state(store, "training-1", state)
+            state = {"path": path, "step": path, "status": word, "started": time.time()}
+            write_state(store, "training-1", StepState.model_validate(state))
     words = ["SUCCEEDED", "COMPLETE", "RUNNING", "FAILED"]
     for word in words:  # each in a start of its own
         open_run(str(tmp_path), run, word)

@@ -10,7 +10,7 @@ import yaml
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather
 from multiview.plans import PIPELINES
-from multiview.plans.plan import Plan
+from multiview.plans.plan import Output, Plan
 from multiview.plans.request import Request, describe
 from multiview.steps.path import StepPath
 from multiview.steps.runs import read_states, remove_state, write_run
@@ -103,12 +103,14 @@ def test_a_compiled_pipeline_is_its_plan_between_the_first_step_and_the_exit_han
         inputs, shards = steps[str(node.path)]
         assert (inputs["run"], inputs["path"]) == (("open-run", "Output"), str(node.path))
         assert shards == (list(node.shards) or None)
-        for kind, source in node.inputs.items():
-            if isinstance(source, list):  # of addresses, which each step gives as its one parameter
-                found = inputs[kind] if isinstance(inputs[kind], list) else [inputs[kind]]
-                assert found == [(str(each.path), "Output") for each in source]
-            else:
-                assert inputs[kind] == (str(source.path), source.kind)
+        for kind, sources in node.inputs.items():
+            listed = isinstance(sources, list)  # of addresses, which each step gives as its one parameter
+            found = inputs[kind] if isinstance(inputs[kind], list) else [inputs[kind]]
+            assert found == [
+                (str(each.path), "Output" if listed else each.kind)
+                for each in (sources if listed else [sources])
+                if isinstance(each, Output)
+            ]
     outer = ir["root"]["dag"]["tasks"]
     (handled,) = outer.keys() - {"close-run"}
     assert outer["close-run"]["dependentTasks"] == [handled]
