@@ -152,19 +152,6 @@ def test_pods_are_what_a_shared_cluster_asks_for(tmp_path):
     assert len(loops) == 2 and all(loop["iteratorPolicy"] == {"parallelismLimit": 4} for loop in loops)
 
 
-@pytest.mark.parametrize(
-    ("condition", "line"),
-    [
-        ({"key": "zone"}, "operator In takes values"),
-        ({"key": "zone", "operator": "Exists", "values": ["a"]}, "operator Exists takes no values"),
-        ({"key": "memory", "operator": "Gt", "values": ["1", "2"]}, "operator Gt takes one value"),
-    ],
-)
-def test_a_condition_on_nodes_is_one_of_kubernetes(condition, line):
-    with pytest.raises(InputError, match=line):
-        validate({"kubeflow": {"cpu": {"node_affinity": [condition]}}})
-
-
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_loop_is_displayed_by_its_key_and_runs_all_its_shards_at_once(name):
     """KFP before 2.16 knows a loop's execution by the name that it displays, and looks for its outputs by the key."""
@@ -187,6 +174,9 @@ def test_a_loop_is_displayed_by_its_key_and_runs_all_its_shards_at_once(name):
         ({"cpu": {"labels": {"team": "search & ranking"}}}, "kubeflow.cpu.labels.team"),
         ({"cpu": {"labels": {"a/b/c": "d"}}}, "kubeflow.cpu.labels"),
         ({"steps": {"split": {"image_pull_secrets": ["My Secret"]}}}, "kubeflow.cpu.image_pull_secrets"),
+        ({"cpu": {"node_affinity": [{"key": "zone"}]}}, "operator In takes values"),
+        ({"cpu": {"node_affinity": [{"key": "a", "operator": "Exists", "values": ["b"]}]}}, "Exists takes no values"),
+        ({"cpu": {"node_affinity": [{"key": "m", "operator": "Gt", "values": ["1", "2"]}]}}, "Gt takes one value"),
     ],
 )  # fmt: skip
 def test_settings_of_pods_that_cannot_be_had_are_one_line(settings, line):
