@@ -1,9 +1,9 @@
 """Servers that are out of reach, silent, or slow."""
 
+import logging
 import re
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import fsspec
 import pytest
@@ -15,7 +15,7 @@ from multiview.data.reading.sources import expand_source
 from multiview.errors import InputError
 from tests.fixtures.bucket import free_port
 from tests.fixtures.bucket_kinds import without_sleep
-from tests.fixtures.servers import answering
+from tests.fixtures.servers import Handler, answering_by
 
 ADDRESSES = ["gs://b/p", "s3://b/p", "http://{host}/p"]
 
@@ -65,11 +65,10 @@ def test_a_server_out_of_reach_is_one_line(nowhere, address, monkeypatch):
                 act("runs/x/run.json")
 
 
-class Slow(BaseHTTPRequestHandler):
+class Slow(Handler):
     """A web server that sends a byte every tenth of a second, and under `/half` stops midway."""
 
-    def log_message(self, format, *args):
-        pass
+    protocol_version = "HTTP/1.0"
 
     def do_HEAD(self):
         self.send_response(200)
@@ -91,8 +90,7 @@ class Slow(BaseHTTPRequestHandler):
 def test_a_transfer_is_cut_when_it_stands_and_not_when_it_is_slow(monkeypatch):
     monkeypatch.setattr(servers, "CONNECT_SECONDS", 0.6)
     monkeypatch.setattr(servers, "LONGEST_PAUSE", 0.6)
-    with answering(ThreadingHTTPServer(("127.0.0.1", 0), Slow)) as server:
-        url = f"http://127.0.0.1:{server.server_port}"
+    with answering_by(Slow) as url:
         with open_stream(f"{url}/whole") as stream:
             assert stream.read() == b"x" * 10
         started = time.monotonic()
@@ -119,3 +117,8 @@ def test_a_line_about_a_server_holds_no_password(nowhere):
     with pytest.raises(InputError) as refused:
         expand_source(f"http://ann:secret@{nowhere}/p.jsonl", "corpus")
     assert nowhere in str(refused.value) and "secret" not in str(refused.value)
+
+
+def test_tracebacks_of_gcsfs_do_not_go_to_the_terminal():
+    """A handler of its own keeps Python's last resort away."""
+    assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("gcsfs").handlers)

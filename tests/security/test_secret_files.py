@@ -26,7 +26,6 @@ from tests.fixtures.planted_secrets import (
     files_with_secrets,
     leaked,
     said,
-    said_in_a_fork,
     service_account,
 )
 from tests.fixtures.project import Project
@@ -53,7 +52,7 @@ def scratch(tmp_path: Path) -> Path:
 def stored(scheme: str, environment: dict[str, str], scratch: Path) -> str:
     """What a program says that writes artifacts to a bucket, meets a damaged one, and prints the whole store."""
     code = (on_buckets.STORE + CONTENT).replace("gs://", f"{scheme}://")
-    status, printed = said_in_a_fork(code, {"TMPDIR": str(scratch), **environment}, home=scratch)
+    status, printed = said(code, {"TMPDIR": str(scratch), **environment}, home=scratch)
     assert status == 0 and "has 7 bytes instead of 5" in printed and "dev_questions" in printed, printed
     return printed
 
@@ -94,7 +93,7 @@ def test_the_key_of_a_service_account_reaches_nobody_and_its_token_cloud_storage
             "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "key.json"),
         }
         printed = stored("gs", environment, scratch)
-        _, refused = said_in_a_fork(on_buckets.REFUSED, {"TMPDIR": str(scratch), **environment}, home=scratch)
+        _, refused = said(on_buckets.REFUSED, {"TMPDIR": str(scratch), **environment}, home=scratch)
     assert tokens.heads and "Bearer planted-access-token" in "".join(proxy.headers)
     assert "gs://bucket/private: no access (" in refused
     assert not leaked(printed, refused) and part not in printed + refused
