@@ -48,7 +48,7 @@ LONGEST = [
     "tests/demo/test_demo.py",
     "tests/torture/test_mlflow_pipelines.py",
     "tests/torture/test_mlflow_database.py",
-    "tests/artifacts/test_store_gs.py",
+    "tests/artifacts/test_bucket_store.py",
     "tests/bad_input/test_large.py",
     "tests/test_wheel.py",
     "tests/pipelines/kubeflow/test_rerun.py",

@@ -1,9 +1,6 @@
 """Of several attempts at an artifact the first wins, and a failed one is no obstacle."""
 
-import pytest
-
 from multiview.artifacts.attempt import Attempt
-from multiview.artifacts.record import read_record
 from multiview.artifacts.staging import verify
 from multiview.artifacts.store import LocalStore
 from tests.fixtures.published import DESCRIPTION, publish
@@ -32,20 +29,6 @@ def test_who_may_read_the_store_may_read_all_of_an_artifact(tmp_path):
         for name in (file.path for file in record.files)
     }
     assert modes == {"weights": 0o644, "part/weights": 0o644, "program": 0o755}
-
-
-@pytest.mark.parametrize("write", ["save", "create"])
-def test_a_crash_before_any_write_leaves_no_artifact_and_no_obstacle(tmp_path, monkeypatch, write):
-    store = LocalStore(tmp_path)
-
-    def crash(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(store, write, crash)
-        publish(store, "k", "text")
-    assert read_record(store, "passages", "k") is None
-    assert publish(store, "k", "text")[1]
 
 
 def test_what_is_published_survives_a_failure_that_comes_after(tmp_path):

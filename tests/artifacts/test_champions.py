@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from multiview import names
 from multiview.artifacts.champions import (
-    Champion,
     champion_file,
     champion_numbers,
     crown,
@@ -18,7 +14,7 @@ from multiview.artifacts.champions import (
     read_champion,
     rollback,
 )
-from multiview.artifacts.store import LocalStore, Store
+from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from tests.fixtures.champions import champion
 
@@ -28,45 +24,22 @@ def store(tmp_path: Path) -> LocalStore:
     return LocalStore(tmp_path)
 
 
-def test_there_is_none_at_first(store: LocalStore) -> None:
-    assert current(store) is None and champion_numbers(store) == []
-
-
 def test_the_highest_number_is_the_champion(store: LocalStore) -> None:
+    assert current(store) is None and champion_numbers(store) == []
     made = [crown(store, champion(store, number)) for number in (1, 2, 3)]
     assert current(store) == made[2] and champion_numbers(store) == [1, 2, 3]
     assert (store.root / "champions" / "000003.json").is_file()
     assert [read_champion(store, number) for number in (1, 2, 3)] == made, "and the others are as they were"
 
 
-def test_to_crown_again_changes_nothing(store: LocalStore) -> None:
+def test_to_crown_again_changes_nothing_and_of_two_the_first_wins(store: LocalStore) -> None:
+    """A number is an exclusive creation, for which tests/artifacts/test_store.py lets processes race."""
     wanted = champion(store, 1)
     first = crown(store, wanted)
-    before = store.read(champion_file(1))
-    assert crown(store, wanted) == first and store.read(champion_file(1)) == before
-
-
-def race(rival: Champion, store: Store, barrier: Any, ends: Any) -> None:
-    barrier.wait()
-    try:
-        ends.put(("won", crown(store, rival)))
-    except InputError as error:
-        ends.put(("lost", str(error)))
-
-
-def test_of_two_processes_at_once_one_wins_and_the_other_gets_an_error(store: LocalStore) -> None:
-    rivals = [champion(store, 1, key) for key in ("a", "b")]
-    here = multiprocessing.get_context("fork")
-    for _ in range(10):
-        store.remove(names.CHAMPIONS)
-        barrier, ends = here.Barrier(2), here.Queue()
-        racers = [here.Process(target=race, args=(rival, store, barrier, ends)) for rival in rivals]
-        for racer in racers:
-            racer.start()
-        ended = dict(ends.get(timeout=60) for _ in racers)
-        for racer in racers:
-            racer.join()
-        assert current(store) == ended["won"] and "changed nothing" in ended["lost"]
+    assert crown(store, wanted) == first
+    with pytest.raises(InputError, match="promoted meanwhile.*changed nothing"):
+        crown(store, champion(store, 1, "another"))
+    assert current(store) == first
 
 
 def test_rollbacks_go_back_one_after_another_and_forward_again(store: LocalStore) -> None:
@@ -81,24 +54,18 @@ def test_rollbacks_go_back_one_after_another_and_forward_again(store: LocalStore
     assert champion_numbers(store) == [1, 2, 3, 4, 5, 6, 7] and current(store) == read_champion(store, 7)
 
 
-def test_a_rollback_goes_nowhere_where_artifacts_are_gone(store: LocalStore) -> None:
+def test_a_rollback_to_nothing_else(store: LocalStore) -> None:
     for number in (1, 2):
         crown(store, champion(store, number))
     store.remove("index/of-1")
-    with pytest.raises(InputError, match="champion 1: there is no artifact .*index/of-1.*--to NUMBER"):
-        rollback(store)
+    for to, said in (
+        (None, "champion 1: there is no artifact .*index/of-1.*--to NUMBER"),
+        (9, "has no champion 9; it has: 1, 2"),
+        (2, "champion 2 already answers from the index of champion 2"),
+    ):
+        with pytest.raises(InputError, match=said):
+            rollback(store, to)
     assert champion_numbers(store) == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("to", "said"),
-    [(9, "has no champion 9; it has: 1, 2"), (2, "champion 2 already answers from the index of champion 2")],
-)
-def test_a_rollback_to_nothing_else(store: LocalStore, to: int, said: str) -> None:
-    for number in (1, 2):
-        crown(store, champion(store, number))
-    with pytest.raises(InputError, match=said):
-        rollback(store, to)
 
 
 def test_a_rollback_without_a_champion_or_a_store(store: LocalStore) -> None:
