@@ -11,17 +11,20 @@ from multiview.errors import InputError
 from multiview.steps.events import EventLog
 from multiview.tracking import shipment
 from tests.fixtures.forked import run_forked
-from tests.fixtures.published_index import publish_index
 from tests.fixtures.reported_run import ReportedRun
-from tests.fixtures.servers import mlflow_server, new_database
+from tests.fixtures.servers import new_database
 
 
-def test_shipping_again_says_that_there_is_nothing_new(tmp_path, uri, expected):
+def test_shipping_again_says_that_there_is_nothing_new_and_a_run_that_is_opened_again_is_finished_again(
+    tmp_path, uri, expected
+):
     reported = ReportedRun(tmp_path, uri, "again")
     reported.report_all()
     assert tracking.ship(reported.store, reported.run.id, uri)
     assert not tracking.ship(reported.store, reported.run.id, uri)
     reported.store.remove("runs/again/mlflow/shipped")
+    tracking.ship(reported.store, reported.run.id, uri, only=())
+    assert reported.seen()[""][0] == "RUNNING"
     assert tracking.ship(reported.store, reported.run.id, uri)
     assert reported.seen() == expected
 
@@ -31,7 +34,7 @@ class Killed(Exception):
 
 
 def test_a_shipper_killed_after_any_call_is_continued(tmp_path, uri, expected, monkeypatch):
-    """After each second one here; tests/torture/test_mlflow_database.py is about each change of a file."""
+    """After each third one here; tests/torture/test_mlflow_database.py is about each change of a file."""
     real = shipment.connect
 
     class Fragile:
@@ -55,7 +58,7 @@ def test_a_shipper_killed_after_any_call_is_continued(tmp_path, uri, expected, m
             return counted
 
     kills = 0
-    for left in range(1, 100, 2):
+    for left in range(1, 100, 3):
         reported = ReportedRun(tmp_path / str(left), uri, f"killed-{left}")
         reported.report_all()
         monkeypatch.setattr(shipment, "connect", lambda _, left=left: Fragile(left))
@@ -70,7 +73,7 @@ def test_a_shipper_killed_after_any_call_is_continued(tmp_path, uri, expected, m
         assert reported.seen() == expected, f"after {left} calls"
         if not killed:
             break
-    assert kills > 10
+    assert kills > 7
 
 
 def test_a_step_that_failed_and_then_succeeded_is_finished_in_mlflow(tmp_path, uri, expected):
@@ -81,21 +84,10 @@ def test_a_step_that_failed_and_then_succeeded_is_finished_in_mlflow(tmp_path, u
     seen = reported.seen()
     assert (seen[""][0], seen["camvr/round-2/train"][0]) == ("FAILED", "FAILED")
     assert seen["camvr/round-2/train"][1]["error"] == "no memory"
+    assert "- camvr/round-2/train: no memory" in seen[""][1]["mlflow.note.content"]
     reported.report_all()
     tracking.ship(reported.store, reported.run.id, uri)
     assert reported.seen() == expected
-
-
-def test_a_run_that_is_opened_again_and_finds_everything_is_finished_again(tmp_path, uri):
-    reported = ReportedRun(tmp_path / "store", uri)
-    reported.report_all()
-    tracking.ship(reported.store, reported.run.id, uri)
-    before = reported.seen()
-    assert before[""][0] == "FINISHED"
-    tracking.ship(reported.store, reported.run.id, uri, only=())
-    assert reported.seen()[""][0] == "RUNNING"
-    assert tracking.ship(reported.store, reported.run.id, uri)
-    assert reported.seen() == before
 
 
 def test_a_step_is_shipped_while_it_runs(tmp_path, uri, expected):
@@ -192,43 +184,10 @@ def test_a_run_that_was_deleted_in_mlflow_says_how_to_go_on_and_one_that_is_gone
     assert tracking.find_run(uri, "tidied").mlflow_id != parent
 
 
-def test_a_server_that_is_down_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    reported = ReportedRun(tmp_path, "http://127.0.0.1:9")
-    with pytest.raises(
-        InputError, match=r"^MLflow at http://127.0.0.1:9 does not answer: start it .*--tracking-uri"
-    ):
-        tracking.ship(reported.store, reported.run.id, reported.uri)
-
-
 @pytest.mark.parametrize("run", ["it's", "", "a b"])
 def test_what_is_no_run_id_is_refused(run, uri):
     with pytest.raises(InputError, match="is no run id"):
         tracking.find_run(uri, run)
-
-
-def test_runs_are_shipped_to_a_server_over_http_and_found_there(tmp_path):
-    words = ["server", "--backend-store-uri", new_database(tmp_path)]
-    words += ["--artifacts-destination", str(tmp_path / "artifacts")]
-    with mlflow_server(words, tmp_path) as address:
-        reported = ReportedRun(tmp_path / "store", address)
-        reported.report_all()
-        assert tracking.ship(reported.store, reported.run.id, address)
-        assert not tracking.ship(reported.store, reported.run.id, address), "nothing is new"
-        found = tracking.find_run(address, reported.run.id)
-        assert found.run.config == reported.run.config
-        assert found.steps["camvr/round-2/train"].outputs["model"] == reported.reference(
-            "model", "camvr-round-2-train"
-        )
-        client = MlflowClient(address)
-        assert client.get_run(found.mlflow_id).info.status == "FINISHED"
-        (child,) = client.search_runs(["1"], f"tags.`{names.TAG_PATH}` = 'camvr/round-2/train'")
-        assert [m.step for m in client.get_metric_history(child.info.run_id, "loss")] == [1, 2, 3]
-        # A server takes no folder of its own machine for a version's source.
-        index = publish_index(LocalStore(tmp_path / "store"), "of-index")
-        tracking.ship(reported.store, "of-index", address)
-        assert tracking.register(address, index, "served", ["champion"]) == "1"
-        assert tracking.registered_index(address, "models:/served@champion") == index.address
 
 
 NAMES = ("USER", "LOGNAME", "LNAME", "USERNAME")

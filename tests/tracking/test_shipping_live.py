@@ -44,12 +44,3 @@ def test_a_step_alone_is_shipped_while_a_block_runs_and_at_its_end(tmp_path, uri
         raise RuntimeError("the step's own")
     seen = reported.seen()
     assert set(seen) == {"", "camvr", path} and seen[path][0] == seen["camvr"][0] == "FAILED"
-
-
-def test_a_block_does_not_wait_for_an_mlflow_that_is_down(tmp_path, monkeypatch):
-    for name in ("FIRST_SECONDS", "SHIP_SECONDS"):
-        monkeypatch.setattr(shipping, name, 0.01)
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    reported = ReportedRun(tmp_path, "http://127.0.0.1:9", "down")
-    with tracking.ship_step_live(reported.store, reported.run.id, "split", reported.uri):
-        reported.events("split", "s")

@@ -130,43 +130,30 @@ def test_a_description_that_a_person_wrote_is_left_alone(tmp_path, uri):
     assert client.get_run(parent).data.tags["mlflow.note.content"] == "the good one"
 
 
-def test_a_run_that_failed_says_where(tmp_path, uri):
-    reported = ReportedRun(tmp_path, uri, "failing")
-    reported.events("split", "s")
-    reported.events("camvr/round-2/train", "t", status="failed", error="no memory")
-    tracking.ship(reported.store, reported.run.id, uri)
-    assert "- camvr/round-2/train: no memory" in reported.seen()[""][1]["mlflow.note.content"]
-    reported.report_all()
-    tracking.ship(reported.store, reported.run.id, uri)
-    assert "no memory" not in reported.seen()[""][1]["mlflow.note.content"]
-
-
-def test_files_of_the_same_name_in_two_folders_are_both_kept(tmp_path, monkeypatch):
-    paths = ["metrics.json", "analyses/metrics.json", "analyses/usage.parquet"]
+@pytest.mark.parametrize(
+    ("kind", "paths", "logged"),
+    [
+        (
+            "evaluation",
+            ["metrics.json", "analyses/metrics.json", "analyses/usage.parquet"],
+            [("child", "metrics.json", ""), ("child", "analyses/metrics.json", "/analyses")],
+        ),
+        ("report", ["report.html"], [("child", "report.html", ""), ("parent", "report.html", "")]),
+    ],
+)
+def test_figures_are_kept_in_their_folders_and_a_report_also_of_the_whole_run(
+    tmp_path, monkeypatch, kind, paths, logged
+):
     record = SimpleNamespace(files=[SimpleNamespace(path=path) for path in paths], to_json=lambda: b"{}")
     monkeypatch.setattr(step_runs, "read_record", lambda *key: record)
     monkeypatch.setattr(step_runs, "stage", lambda *record: SimpleNamespace(path=tmp_path))
     client, reported = Mock(), ReportedRun(tmp_path, "", "files")
     child = SimpleNamespace(info=SimpleNamespace(run_id="child"), data=SimpleNamespace(tags={}))
-    state = SimpleNamespace(outputs={"evaluation": reported.reference("evaluation", "key")})
+    state = SimpleNamespace(outputs={kind: reported.reference(kind, "key")})
     step_runs.log_files(reported.store, client, "parent", child, state)  # type: ignore[arg-type]
-    logged = [call.args[1:] for call in client.log_artifact.call_args_list]
-    assert logged == [
-        (str(tmp_path / "metrics.json"), "evaluation"),
-        (str(tmp_path / "analyses/metrics.json"), "evaluation/analyses"),
+    assert [call.args for call in client.log_artifact.call_args_list] == [
+        (run, str(tmp_path / path), f"{kind}{folder}") for run, path, folder in logged
     ]
-
-
-def test_a_report_is_a_file_of_its_step_and_of_the_whole_run(tmp_path, monkeypatch):
-    record = SimpleNamespace(files=[SimpleNamespace(path="report.html")], to_json=lambda: b"{}")
-    monkeypatch.setattr(step_runs, "read_record", lambda *key: record)
-    monkeypatch.setattr(step_runs, "stage", lambda *record: SimpleNamespace(path=tmp_path))
-    client, reported = Mock(), ReportedRun(tmp_path, "", "files")
-    child = SimpleNamespace(info=SimpleNamespace(run_id="child"), data=SimpleNamespace(tags={}))
-    state = SimpleNamespace(outputs={"report": reported.reference("report", "key")})
-    step_runs.log_files(reported.store, client, "parent", child, state)  # type: ignore[arg-type]
-    page = (str(tmp_path / "report.html"), "report")
-    assert [call.args for call in client.log_artifact.call_args_list] == [("child", *page), ("parent", *page)]
 
 
 def test_names_that_mlflow_refuses_are_mended_and_stay_apart(uri):

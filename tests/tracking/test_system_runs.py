@@ -283,14 +283,6 @@ def test_a_run_of_one_system_names_it_with_the_run(expected):
     assert (params["model.architecture"], params["train.epochs"]) == ("camvr", "2.0")
 
 
-def test_figures_are_by_round_where_there_are_several():
-    texts = ["camvr/round-1/train", "camvr/round-2/train", "camvr/round-2/evaluate", "mvr/round-1/train"]
-    steps = [StepPath.parse(text) for text in texts]
-    assert [system_runs.round_of(step, steps) for step in steps] == [1, 2, 0, 0]
-    for once in ("bm25/evaluate", "camvr/warm-up/train", "camvr/train"):
-        assert system_runs.round_of(StepPath.parse(once), steps) == 0
-
-
 @pytest.mark.parametrize("same", [True, False])
 def test_a_rerun_has_no_results_of_what_it_replaced(tmp_path, same):
     database = new_database(tmp_path)

@@ -1,20 +1,7 @@
-import os
-
 from multiview.artifacts.store import LocalStore
 from multiview.steps.runs import Run, StepState
 from multiview.tracking import tags
 from multiview.tracking.mlflow_runs import identity
-
-
-def test_a_name_that_the_system_does_not_know_is_a_number(monkeypatch):
-    """On Python 3.11 and 3.12 as on 3.13, which raises another error."""
-    for error in (KeyError("getpwuid(): uid not found: 1"), OSError("No username set in the environment")):
-
-        def getuser(error: Exception = error) -> str:
-            raise error
-
-        monkeypatch.setattr(tags.getpass, "getuser", getuser)
-        assert tags.user() == f"uid-{os.getuid()}"
 
 
 def test_a_run_is_identified_by_what_its_tags_say_and_quotes_do_no_harm(tmp_path):
