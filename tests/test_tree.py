@@ -51,7 +51,6 @@ ACROSS_ROOMS = {
     "pipelines/test_own_data.py": "other people's files, from reading to figures",
     "refresh/test_crashes.py": "a whole refresh that ends at any of its writes",
     "refresh/test_generated_queries.py": "a whole refresh with generated queries",
-    "refresh/test_served_index.py": "hits from a refreshed index, from the plan to the retriever",
     "security/test_other_servers.py": "what is asked of MLflow, the hub, Qdrant, web servers and a webhook",
     "security/test_refused_secrets.py": "secrets that are refused, in the lines of both programs and of steps",
     "security/test_secret_files.py": "secrets in the files that libraries read, in all that is written or printed",
@@ -81,7 +80,6 @@ ACROSS_ROOMS = {
     "torture/test_refresh_faults.py": "a refresh, from its first step to its report",
     "torture/test_training_resume.py": "the step `train`, ended after each of its steps",
     "torture/test_training_faults.py": "a training, from its first step to its figures",
-    "torture/test_tally.py": "the counts that `make torture` prints",
     "test_wheel.py": "the built distribution in an empty environment",
 }
 """Test files that mirror no module, with the reason of each."""

@@ -18,6 +18,7 @@ from multiview.model.systems import shared
 from multiview.refresh.champion import check_champion, empty_artifacts
 from tests.fixtures.bases import random_base
 from tests.fixtures.changing_corpus import ChangingCorpus
+from tests.fixtures.tiny import LENGTHS
 
 
 def test_the_first_champion_is_made_of_everything(first_champion: ChangingCorpus) -> None:
@@ -54,26 +55,19 @@ def test_a_model_of_another_architecture_is_refused_before_anything(corpus: Chan
         corpus.refresh(model={"architecture": "dpr"})
 
 
-@pytest.mark.parametrize(
-    ("name", "other"),
-    {
-        "views": 2,
-        "pooling": "snippet",
-        "passage_length": 32,
-        "normalise": True,
-        "merge_title": False,
-        "scale": 2,
-    }.items(),
-)
 def test_settings_that_the_model_was_not_saved_with_are_refused_before_anything(
-    corpus: ChangingCorpus, name: str, other: object
+    corpus: ChangingCorpus,
 ) -> None:
-    own = {"views": 4, "passage_length": 64, "scale": 1.0}.get(name, getattr(Model(), name))
-    line = rf"^model\.{name}: {other}.*, but the champion's model has {own}: set model\.{name}={own}$"
-    with pytest.raises(InputError, match=line):
-        corpus.refresh(model={name: other})
-    for fitting in ({}, {name: own}, {name: getattr(Model(), name)}, {"seed": 7}):
-        check_champion(corpus.store, shared(merge(corpus.settings, {"model": fitting})))
+    saved, another = LENGTHS | {"scale": 1.0}, {"views": 2, "passage_length": 32, "scale": 2}
+    another |= {"pooling": "snippet", "normalise": True, "merge_title": False}
+    for name, other in another.items():
+        default = getattr(Model(), name)
+        own = saved.get(name, default)
+        line = rf"^model\.{name}: {other}.*, but the champion's model has {own}: set model\.{name}={own}$"
+        with pytest.raises(InputError, match=line):
+            corpus.refresh(model={name: other})
+        for fitting in ({}, {name: own}, {name: default}, {"seed": 7}):
+            check_champion(corpus.store, shared(merge(corpus.settings, {"model": fitting})))
 
 
 def test_the_first_views_that_are_evaluated_are_those_of_the_saved_model(tmp_path: Path) -> None:

@@ -6,10 +6,6 @@ import contextlib
 import itertools
 import os
 import shutil
-import signal
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -20,7 +16,6 @@ from multiview.artifacts.staging import verify
 from multiview.artifacts.store import LocalStore
 from multiview.plans.plan import Plan
 from tests.fixtures.changing_corpus import ChangingCorpus
-from tests.fixtures.injection import forks
 from tests.fixtures.inprocess import run_plan
 
 MADE_ANEW = (names.CHAMPION, names.CHANGES, names.VERDICT, names.PROMOTION, names.REPORT)
@@ -28,52 +23,39 @@ MADE_ANEW = (names.CHAMPION, names.CHANGES, names.VERDICT, names.PROMOTION, name
 
 
 class Crash(BaseException):
-    """The end of a process, after which nothing cleans up."""
+    """The end of a process. Those of real ones are in tests/torture/test_refresh_faults.py."""
 
 
-class Failing(LocalStore):
-    """A local store with which something happens before one of its writes, or after it: when `when` says so of the
-    write's number, from 1, and its path."""
+class Crashing(LocalStore):
+    """A local store with a crash before one of its writes, counted from 1; `paths` are those before it."""
 
-    def __init__(
-        self, root: Path, when: Callable[[int, str], bool], happens: Callable[[], None], after: bool = False
-    ) -> None:
+    def __init__(self, root: Path, at: int) -> None:
         super().__init__(root)
-        self.when, self.happens, self.after = when, happens, after
-        self.paths: list[str] = []
+        self.at, self.paths = at, list[str]()
 
-    @contextlib.contextmanager
-    def _written(self, path: str) -> Iterator[None]:
+    def _write(self, path: str) -> None:
+        if len(self.paths) + 1 == self.at:
+            raise Crash
         self.paths.append(path)
-        now = self.when(len(self.paths), path)
-        if now and not self.after:
-            self.happens()
-        yield
-        if now and self.after:
-            self.happens()
 
     def create(self, path: str, data: bytes) -> bool:
-        with self._written(path):
-            return super().create(path, data)
+        self._write(path)
+        return super().create(path, data)
 
     def replace(self, path: str, data: bytes) -> None:
-        with self._written(path):
-            super().replace(path, data)
+        self._write(path)
+        super().replace(path, data)
 
     def save(self, workspace: Path, path: str) -> None:
-        with self._written(path):
-            super().save(workspace, path)
+        self._write(path)
+        super().save(workspace, path)
 
 
 class Begun:
     """A champion, a change, and the steps behind it that take long."""
 
-    def __init__(self, folder: Path) -> None:
-        self.changing = ChangingCorpus.make(folder)
-        self.changing.refresh(refresh={"model": self.changing.with_model()})
-        self.changing.change(3)
-        self.changing.add("new-1")
-        self.plan: Plan = self.changing.plan()
+    def __init__(self, champion: ChangingCorpus, folder: Path) -> None:
+        self.plan: Plan = champion.changed_once(folder).plan()
         self.expected = self.run(LocalStore(folder / "store"))
         self.root = folder / "store"
         for kind in MADE_ANEW:
@@ -89,8 +71,8 @@ class Begun:
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Begun:
-    return Begun(tmp_path_factory.mktemp("crashes"))
+def begun(first_champion: ChangingCorpus, tmp_path_factory: pytest.TempPathFactory) -> Begun:
+    return Begun(first_champion, tmp_path_factory.mktemp("crashes"))
 
 
 def check_whole(root: Path) -> int:
@@ -103,14 +85,6 @@ def check_whole(root: Path) -> int:
     return champion.number
 
 
-def crash() -> None:
-    raise Crash
-
-
-def kill() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def test_at_every_write(begun: Begun, tmp_path: Path) -> None:
     """A crash before each write, and so after the one before it, up to a run that has no such write.
 
@@ -119,40 +93,13 @@ def test_at_every_write(begun: Begun, tmp_path: Path) -> None:
     crashed: list[int] = []
     for write in itertools.count(1):
         root = begun.copy(tmp_path)
-        store = Failing(root, lambda number, path, write=write: number == write, crash)
+        store = Crashing(root, write)
         with contextlib.suppress(Crash):
             assert begun.run(store).digest == begun.expected.digest
             break
-        crashed.append(2 if "champions/000002.json" in store.paths[: write - 1] else 1)
+        crashed.append(2 if "champions/000002.json" in store.paths else 1)
         assert check_whole(root) == crashed[-1]
         assert begun.run(LocalStore(root)).digest == begun.expected.digest
         assert check_whole(root) == 2 and champion_numbers(LocalStore(root)) == [1, 2]
         shutil.rmtree(root)
     assert crashed.count(1) > 20 and crashed.count(2) > 1
-
-
-@dataclass(frozen=True)
-class At:
-    """Whether a path matches; a class, because it is pickled for another process."""
-
-    pattern: str
-
-    def __call__(self, number: int, path: str) -> bool:
-        return fnmatch(path, self.pattern)
-
-
-@pytest.mark.parametrize(
-    ("path", "after"),
-    [("champions/000002.json", False), ("champions/000002.json", True), ("promotion/*/artifact.json", True)],
-    ids=["before-promotion", "after-promotion", "after-its-record"],
-)
-def test_killed(begun: Begun, tmp_path: Path, path: str, after: bool) -> None:
-    root = begun.copy(tmp_path)
-    # In no fork of this process: faiss' threads do not survive that.
-    child = forks().Process(target=begun.run, args=(Failing(root, At(path), kill, after),))
-    child.start()
-    child.join(timeout=100)
-    assert child.exitcode == -signal.SIGKILL
-    assert check_whole(root) == (2 if after else 1)
-    begun.run(LocalStore(root))
-    assert check_whole(root) == 2 and champion_numbers(LocalStore(root)) == [1, 2]

@@ -9,32 +9,42 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from multiview import metric_names, names
+from multiview import load, metric_names, names
 from multiview.artifacts.attempt import Attempt
-from multiview.artifacts.champions import champion_numbers
+from multiview.artifacts.champions import champion_numbers, champion_of
 from multiview.artifacts.store import LocalStore
-from multiview.data.questions import read_lost_questions
+from multiview.data.questions import read_lost_questions, read_questions
+from multiview.evaluation.files import RUN_FILE
 from multiview.refresh import gate
 from multiview.refresh.gate import figures
 from multiview.refresh.gate_rules import Check, Difference, Verdict
 from multiview.steps.events import read_metrics
 from tests.fixtures.ascii_files import in_ascii
+from tests.fixtures.by_trec import read_trec_run
 from tests.fixtures.changing_corpus import ChangingCorpus
 
 
-def test_nothing_changed_nothing_is_promoted(corpus: ChangingCorpus) -> None:
-    records = corpus.refresh()
-    assert (corpus.decision(records), champion_numbers(corpus.store)) == ("keep", [1])
-    assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
-
-
-def test_questions_of_another_length_are_a_change(corpus: ChangingCorpus) -> None:
+def test_questions_of_another_length_are_a_change_and_each_index_is_asked_with_its_own(
+    corpus: ChangingCorpus,
+) -> None:
+    """An evaluation asks as a search of its index does, whatever length `encode` says by now."""
     encode = {**corpus.settings["encode"], "question_length": 8}
-    records = corpus.refresh(encode=encode)
-    assert corpus.decision(records) == "promote"
-    assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
-    assert corpus.decision(corpus.refresh(encode=encode)) == "keep"
-    assert corpus.decision(corpus.refresh()) == "promote"
+    for changes in ({"encode": encode}, {}):
+        indexes = {"champion": champion_of(corpus.store).index.address}
+        records = corpus.refresh(**changes)
+        assert corpus.decision(records) == "promote"
+        assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
+        indexes["challenger"] = champion_of(corpus.store).index.address
+        questions = read_questions(corpus.files(records["split"][names.DEV_QUESTIONS]))
+        runs = []
+        for side, index in indexes.items():
+            folder = corpus.files(records[f"{side}/evaluate"][names.EVALUATION])
+            runs.append(read_trec_run(folder / RUN_FILE))
+            hits = load(index).search([each.question for each in questions], k=5)
+            for question, found in zip(questions, hits, strict=True):
+                expected = [(id_, pytest.approx(score, rel=1e-5)) for id_, score in runs[-1][question.qid]]
+                assert [(hit.id, hit.score) for hit in found] == expected[:5]
+        assert runs[0] != runs[1], "the length makes a difference"
 
 
 def test_a_verdict_is_told_in_any_words_whatever_the_locale(corpus: ChangingCorpus, monkeypatch) -> None:
@@ -51,8 +61,10 @@ def test_a_verdict_is_told_in_any_words_whatever_the_locale(corpus: ChangingCorp
         assert "größer" in (corpus.files(records[step][kind]) / name).read_text(encoding="utf-8"), name
 
 
-def test_changed_columns_alone_are_promoted_also_after_a_refresh_of_nothing(corpus: ChangingCorpus) -> None:
-    assert corpus.decision(corpus.refresh()) == "keep"
+def test_nothing_changed_nothing_is_promoted_but_changed_columns_are(corpus: ChangingCorpus) -> None:
+    records = corpus.refresh()
+    assert (corpus.decision(records), champion_numbers(corpus.store)) == ("keep", [1])
+    assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
     corpus.rows = [{**row, "url": f"https://new.example/{number}"} for number, row in enumerate(corpus.rows)]
     assert corpus.decision(corpus.refresh()) == "promote"
 
@@ -65,28 +77,15 @@ def test_a_halved_corpus_is_refused_and_the_champion_stays(corpus: ChangingCorpu
     assert champion_numbers(corpus.store) == [1]
     page = (corpus.files(records["report"][names.REPORT]) / "report.html").read_text()
     assert "<h1>Refused</h1>" in page and "largest_shrinkage" in page
+    reported = read_metrics(corpus.store, records["gate"][names.VERDICT].data)
+    assert {metric.name: metric.value for metric in reported} == {
+        metric_names.of_group(side, name): of_sides[side]
+        for name, of_sides in found["metrics"].items()
+        for side in ("champion", "challenger")
+    }
     lenient = {"drops": {}, "largest_shrinkage": 0.6, "max_lost_questions": 0.6}
     assert corpus.decision(corpus.refresh(gate=lenient)) == "promote"
     assert champion_numbers(corpus.store) == [1, 2]
-
-
-def test_the_gate_reports_the_metrics_of_both_sides_as_metric_and_side(corpus: ChangingCorpus) -> None:
-    corpus.change(2)
-    gate = corpus.refresh()["gate"][names.VERDICT]
-    reported = {metric.name: metric.value for metric in read_metrics(corpus.store, gate.data)}
-    measured = json.loads((corpus.files(gate) / "verdict.json").read_text())["metrics"]
-    assert measured and reported == {
-        metric_names.of_group(side, name): measured[name][side]
-        for name in measured
-        for side in ("champion", "challenger")
-    }
-
-
-def test_questions_whose_passages_are_gone_are_left_out_for_both(corpus: ChangingCorpus) -> None:
-    corpus.remove("p1")
-    records = corpus.refresh()
-    assert records["split"][names.PASSAGES].facts["dropped_questions"] > 0
-    assert corpus.decision(records) == "promote"
 
 
 def test_most_dev_questions_lost_are_a_refusal_however_well_the_others_are_answered(

@@ -81,7 +81,8 @@ def test_one_question_has_no_interval_so_its_drop_counts() -> None:
 
 
 def test_a_metric_that_was_not_measured_is_a_refusal() -> None:
-    assert failed(verdict(Gate(drops={"accuracy_at_7": 0.1}), measured(30))) == ["drops.accuracy_at_7"]
+    for metric in ("accuracy_at_7", "mrr_at_10"):  # of the defaults what is set must be measured, too
+        assert failed(verdict(Gate(drops={metric: 0.1}), measured(30))) == [f"drops.{metric}"]
     assert failed(verdict(Gate(drops={}, least={"accuracy_at_7": 0.1}), measured(30))) == [
         "least.accuracy_at_7"
     ]
@@ -107,11 +108,6 @@ def test_an_allowance_of_one_metric_keeps_the_checks_of_the_others() -> None:
         assert failed(verdict(policy, measured(30, values=worse), champion)) == found, given
 
 
-def test_what_is_set_must_be_measured_and_the_defaults_as_far_as_questions_have_them() -> None:
-    assert failed(verdict(Gate(drops={METRIC: 0.02}), measured(30))) == []
-    assert failed(verdict(Gate(drops={"mrr_at_10": 0.05}), measured(30))) == ["drops.mrr_at_10"]
-
-
 @pytest.mark.parametrize("judged", [("accuracy_at_1", "accuracy_at_5", "accuracy_at_20"), ("mrr_at_10",)])
 def test_the_gate_as_it_comes_takes_questions_with_answers_or_with_gold_passages(
     judged: tuple[str, ...],
@@ -126,14 +122,12 @@ def test_the_gate_as_it_comes_takes_questions_with_answers_or_with_gold_passages
     assert verdict(Gate(), measured(30, values={}), champion).decision == "refuse"
 
 
-@pytest.mark.parametrize(("passages", "passed"), [(801, True), (800, True), (799, False), (0, False)])
-def test_a_corpus_that_has_shrunk_is_an_accident(passages: int, passed: bool) -> None:
+@pytest.mark.parametrize(
+    ("passages", "passed"), [(5000, True), (801, True), (800, True), (799, False), (0, False)]
+)
+def test_a_corpus_may_grow_and_one_that_has_shrunk_is_an_accident(passages: int, passed: bool) -> None:
     found = verdict(Gate(drops={}, largest_shrinkage=0.2), measured(30, passages=passages))
     assert ("largest_shrinkage" in failed(found)) is not passed
-
-
-def test_a_corpus_may_grow() -> None:
-    assert verdict(Gate(drops={}, largest_shrinkage=0.0), measured(30, passages=5000)).decision == "promote"
 
 
 @pytest.mark.parametrize(
@@ -157,19 +151,6 @@ def test_questions_may_be_lost_up_to_a_share(lost: int, questions: int, allowed:
         found = verdict(policy, measured(40), champion, some_lost(lost, questions))
         assert failed(found) == ([] if passed else ["max_lost_questions"])
         assert found.decision == ("promote" if passed else "refuse")
-
-
-def test_a_refusal_of_lost_questions_says_how_many_and_what_to_do() -> None:
-    refused = verdict(Gate(drops={}), measured(40), asked=some_lost(1_500, 2_000))
-    assert refused.says == (
-        "max_lost_questions: 1,500 of 2,000 questions (75.0%) have lost their gold passage or the answer in it, up to "
-        "20.0% is allowed; mend them (first: question lost-0), or allow more with gate.max_lost_questions"
-    )
-    passed = verdict(Gate(drops={}), measured(40), asked=some_lost(0, 30))
-    (check,) = [check for check in passed.checks if check.name == "max_lost_questions"]
-    assert check.says == (
-        "0 of 30 questions (0.0%) have lost their gold passage or the answer in it, up to 20.0% is allowed"
-    )
 
 
 @pytest.mark.parametrize(

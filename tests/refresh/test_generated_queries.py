@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from multiview import names
@@ -14,24 +12,22 @@ from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.tiny import tiny_t5
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> ChangingCorpus:
-    corpus = ChangingCorpus.make(tmp_path)
+@pytest.fixture(scope="module")
+def first_champion(tmp_path_factory: pytest.TempPathFactory) -> ChangingCorpus:
+    corpus = ChangingCorpus.make(folder := tmp_path_factory.mktemp("queries"))
     generation = {"queries": 3, "max_length": 6, "batch_size": 4, "fine_tune": False}
-    corpus.settings = merge(
-        corpus.settings,
-        {
-            "model": {"architecture": "dual-cross", "views": 1},
-            "generation": {"model": str(tiny_t5(tmp_path / "t5")), **generation},
-        },
-    )
+    changes = {
+        "model": {"architecture": "dual-cross", "views": 1},
+        "generation": {"model": str(tiny_t5(folder / "t5")), **generation},
+    }
+    corpus.settings = merge(corpus.settings, changes)
+    corpus.refresh(refresh={"model": corpus.with_model()})
     return corpus
 
 
 def test_queries_are_generated_for_what_changed_and_the_index_is_that_of_a_rebuild(
     corpus: ChangingCorpus,
 ) -> None:
-    corpus.refresh(refresh={"model": corpus.with_model()})
     corpus.change(2, 7)
     corpus.add("new-1")
     corpus.remove("p4")
@@ -61,7 +57,6 @@ def test_queries_are_generated_for_what_changed_and_the_index_is_that_of_a_rebui
     ],
 )
 def test_queries_of_two_kinds_are_never_mixed(corpus: ChangingCorpus, changes: dict, why: str) -> None:
-    corpus.refresh(refresh={"model": corpus.with_model()})
     if "model" in changes["generation"]:
         changes = {"generation": {"model": str(tiny_t5(corpus.folder / "another", seed=1))}}
     collecting_of_embeddings(corpus)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from multiview import load, names
-from multiview.artifacts.champions import champion_numbers, current, rollback
+from multiview.artifacts.champions import champion_numbers, champion_of, current, rollback
 from multiview.artifacts.record import split_address
 from multiview.config.overrides import merge
 from multiview.data.questions import read_questions
 from multiview.evaluation.files import RUN_FILE
 from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
+from multiview.model.encoder import BiEncoder
 from multiview.model.systems import resolve
 from multiview.plans.plan import Plan
 from multiview.serving.follow import Follower
@@ -37,6 +40,9 @@ def test_what_changed_is_encoded_and_the_index_is_that_of_a_rebuild(corpus: Chan
     assert rebuilt["challenger/changes"][names.CHANGES].facts["to_encode"] == len(corpus.rows)
     digests = [each["challenger/index"][names.INDEX].digest for each in (records, rebuilt)]
     assert digests[0] == digests[1], "to the byte"
+    assert records["split"][names.PASSAGES].facts["dropped_questions"] > 0, "they are left out for both sides"
+    keys = [each["split"][names.PASSAGES].key for each in (records, rebuilt)]
+    assert keys[0] == keys[1], "a corpus that did not change is not cut again after a promotion"
     champion = current(corpus.store)
     assert champion is not None and (champion.number, champion.predecessor) == (2, 1)
     assert corpus.decision(rebuilt) == "keep", "the rebuild changed nothing"
@@ -60,10 +66,12 @@ def test_the_corpus_is_cut_as_split_cuts_it(corpus: ChangingCorpus) -> None:
 
 
 def test_another_model_is_a_rebuild_and_the_champion_is_asked_with_its_own(corpus: ChangingCorpus) -> None:
-    other = corpus.with_model(seed=1)
+    """Of a model of another width nothing of the old index can be kept, and nothing of it is mixed in."""
+    other = corpus.with_model_of(tiny_bert(corpus.folder / "base-wide", width=32))
     records = corpus.refresh(refresh={"model": other})
     facts = records["challenger/changes"][names.CHANGES].facts
     assert (facts["to_encode"], facts["full"]) == (len(corpus.rows), "another model")
+    assert records["challenger/index"][names.INDEX].facts["dim"] == 32
     champion = current(corpus.store)
     assert champion is not None and champion.model.address == other
     records = corpus.refresh()
@@ -72,10 +80,16 @@ def test_another_model_is_a_rebuild_and_the_champion_is_asked_with_its_own(corpu
     )
 
 
-def test_a_corpus_that_did_not_change_is_not_cut_again_after_a_promotion(corpus: ChangingCorpus) -> None:
-    corpus.add("new-1")
-    keys = [corpus.refresh()["split"][names.PASSAGES].key for _ in range(2)]
-    assert keys[0] == keys[1]
+def test_where_nothing_changed_nothing_is_encoded_and_no_model_loaded(
+    corpus: ChangingCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BiEncoder, "load", lambda *given, **more: pytest.fail("a model was loaded"))
+    plan = corpus.plan()
+    to_index = list(plan.nodes)[: list(map(str, plan.nodes)).index("challenger/index") + 1]
+    part = Plan(plan.name, {path: plan.nodes[path] for path in to_index}, plan.architectures)
+    records = run_plan(part, corpus.store)
+    assert records["challenger/encode/shard-00"][names.EMBEDDINGS].facts["views"] == 0
+    assert records["challenger/index"][names.INDEX].digest == champion_of(corpus.store).index.digest
 
 
 def test_a_rollback_is_refreshed_from_where_it_went(corpus: ChangingCorpus) -> None:
@@ -88,15 +102,6 @@ def test_a_rollback_is_refreshed_from_where_it_went(corpus: ChangingCorpus) -> N
     assert records["challenger/changes"][names.CHANGES].facts["added"] == 1
     champion = current(corpus.store)
     assert champion is not None and (champion.number, champion.predecessor) == (4, 3)
-
-
-def test_a_model_of_another_width_makes_another_index(corpus: ChangingCorpus) -> None:
-    """Nothing of the old one can be kept, and nothing of it is mixed in."""
-    tiny_bert(corpus.folder / "base-wide", width=32)
-    address = corpus.with_model_of(corpus.folder / "base-wide")
-    records = corpus.refresh(refresh={"model": address})
-    assert records["challenger/index"][names.INDEX].facts["dim"] == 32
-    assert corpus.decision(records) == "promote"
 
 
 def test_what_is_collected_is_missed_by_nobody(corpus: ChangingCorpus) -> None:

@@ -4,19 +4,15 @@ where the secrets are."""
 from __future__ import annotations
 
 import os
-import re
-import signal
-import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import requests
 
 from multiview.names import CHAMPION, INDEX
 from multiview.steps.table import STEPS
 from tests.fixtures import inprocess
+from tests.fixtures.answering_server import serving_process
 from tests.fixtures.project import ROOT
 from tests.fixtures.watched_store import OPERATIONS, PLANTED, SECRETS, Call, Watched, watch
 
@@ -44,6 +40,7 @@ def table_of(calls: list[Call]) -> dict[str, dict[str, list[str]]]:
 
 
 def test_the_page_lists_what_each_step_does_to_a_store(watched: Watched) -> None:
+    assert table_of(watched.calls).keys() == STEPS.keys()
     rows = [
         f"| `{step}` | "
         + " | ".join(", ".join(f"`{folder}`" for folder in groups[group]) or "—" for group in OPERATIONS)
@@ -53,10 +50,6 @@ def test_the_page_lists_what_each_step_does_to_a_store(watched: Watched) -> None
     page = (ROOT / "tests" / "security" / "store_access.md").read_text(encoding="utf-8")
     table = page.partition(f"{HEADER}\n")[2].splitlines()[1:]
     assert table == rows, "store_access.md needs:\n" + "\n".join(rows)
-
-
-def test_every_step_is_in_the_table(watched: Watched) -> None:
-    assert table_of(watched.calls).keys() == STEPS.keys()
 
 
 def test_no_secret_is_written(watched):
@@ -73,10 +66,7 @@ def test_no_secret_of_an_address_is_printed(watched, monkeypatch, capsys):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.delenv("MLFLOW_TRACKING_USERNAME", raising=False)
     monkeypatch.delenv("MLFLOW_TRACKING_PASSWORD", raising=False)
-    for words in (
-        ["sync", "--store", store],
-        ["lineage", "a-run", "--store", store],
-    ):
+    for words in (["sync", "--store", store], ["lineage", "a-run", "--store", store]):
         monkeypatch.setattr(sys, "argv", ["multiview", *words])
         with pytest.raises(SystemExit) as ended:
             inprocess.run_app(inprocess.app)
@@ -88,35 +78,14 @@ def test_no_secret_of_an_address_is_printed(watched, monkeypatch, capsys):
 def test_no_secret_is_in_the_command_line_or_the_log_of_a_server(watched, tmp_path):
     """Neither of its process, nor of those that it starts."""
     (tmp_path / "keys").write_text("planted-api-key\n")
-    command = [sys.executable, "-c", "from multiview.cli.app import main; main()", "serve", "--port", "0"]
     compared = watched.compared
     index = f"{compared.store.url}/{compared.record(f'{CHAMPION}/round-2/index', INDEX).folder}"
-    words = ["--index", index, "--api-keys", str(tmp_path / "keys")]
-    log = tmp_path / "log"
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            [*command, *words], env={**os.environ, **SECRETS}, stdout=sink, stderr=sink
-        )
-        try:
-            for _ in range(1200):
-                if b"Uvicorn running on" in log.read_bytes() or process.poll() is not None:
-                    break
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(0.1)
-            found = re.search(rb"http://127\.0\.0\.1:(\d+)", log.read_bytes())
-            assert found, log.read_bytes()
-            url = f"http://127.0.0.1:{int(found[1])}"
-            for key in ("planted-api-key", "planted-another"):
-                requests.post(
-                    f"{url}/search",
-                    json={"questions": ["planted-question?"]},
-                    headers={"X-API-Key": key},
-                    timeout=60,
-                )
-                requests.get(f"{url}/passages/planted-id?api_key=planted-api-key", timeout=60)
-            lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-            metrics = requests.get(f"{url}/metrics", timeout=60).content
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
-    assert PLANTED not in log.read_bytes() + metrics + b"".join(lines)
+    words = ("--index", index, "--api-keys", str(tmp_path / "keys"))
+    with serving_process(*words, environment={**os.environ, **SECRETS}) as (client, printed):
+        for key in ("planted-api-key", "planted-another"):
+            client.headers = {"X-API-Key": key}
+            client.post("/search", {"questions": ["planted-question?"]})
+            client.get("/passages/planted-id?api_key=planted-api-key")
+        lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+        metrics = client.get("/metrics").content
+    assert PLANTED not in "".join(printed).encode() + metrics + b"".join(lines)

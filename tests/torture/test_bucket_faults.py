@@ -47,7 +47,8 @@ def bucket(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TorturedBucket]:
     pipeline, kind = request.param
-    with tortured_bucket(pipeline, kind, tmp_path_factory.mktemp(pipeline)) as made:
+    champion = request.getfixturevalue("first_champion") if pipeline == "refresh" else None
+    with tortured_bucket(kind, tmp_path_factory.mktemp(pipeline), champion) as made:
         yield made
 
 

@@ -25,15 +25,9 @@ from tests.fixtures import injection
 from tests.fixtures.damages import Damage, damages
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
-from tests.fixtures.tortured import (
-    SEED,
-    SHARES,
-    WHOLE,
-    Share,
-    Tortured,
-    needs_seccomp,
-)
+from tests.fixtures.tortured import SEED, SHARES, WHOLE, Share, Tortured, needs_seccomp
 from tests.fixtures.tortured_plans import (
+    FORMATS,
     QUICK_FORMATS,
     REFUSING,
     generated_comparison,
@@ -50,11 +44,8 @@ SECONDS = {"training": 60, "refresh": 60, "comparison": 30}
 """Seconds for the damages of a pipeline, beyond which only one of each kind is tried; of others none."""
 MAKE = {
     "training": partial(tiny_training, by_step=False),
-    "refresh": refused_refresh,
     "comparison": partial(generated_comparison, by_step=False),
 }
-QUICK = {"refresh": partial(refused_refresh, formats=QUICK_FORMATS)}
-"""What `make test` has in the place of those."""
 OTHERS = {
     "a teacher, given negatives": taught_training,
     "crops": partial(unlabelled_training, origin="crop"),
@@ -63,7 +54,7 @@ OTHERS = {
     "refresh with queries": partial(queried_refresh, gate=REFUSING),
 }
 """Pipelines with artifacts that the others lack, which alone are damaged."""
-SAMPLE = {"training": 99, "refresh": 3, "comparison": 3}
+SAMPLE = {"training": 5, "refresh": 3, "comparison": 3}
 """Ways to damage of which `make test` tries one each."""
 OF_TRAINING = {
     *(names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS, names.NEGATIVES, names.MODEL),
@@ -88,8 +79,11 @@ def share(request: pytest.FixtureRequest) -> Share:
 def tortured(
     request: pytest.FixtureRequest, share: Share, tmp_path_factory: pytest.TempPathFactory
 ) -> Tortured:
-    make = {**MAKE, **OTHERS, **(QUICK if share == "sample" else {})}[request.param]
-    return make(tmp_path_factory.mktemp("corruption"))
+    folder = tmp_path_factory.mktemp("corruption")
+    if request.param != "refresh":
+        return {**MAKE, **OTHERS}[request.param](folder)
+    formats = QUICK_FORMATS if share == "sample" else FORMATS
+    return refused_refresh(request.getfixturevalue("second_champion"), folder, formats)
 
 
 def test_damage_is_found_before_use_named_and_repaired(

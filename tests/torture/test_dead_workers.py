@@ -16,7 +16,7 @@ from multiview.plans.plan import Plan
 from tests.fixtures import injection
 from tests.fixtures.injection import Call, Fault
 from tests.fixtures.inprocess import run_plan
-from tests.fixtures.tally import SURVIVED, TRIED, Tally
+from tests.fixtures.tally import Tally
 from tests.fixtures.tortured import Tortured, needs_seccomp
 from tests.fixtures.tortured_plans import training_plan
 
@@ -69,8 +69,7 @@ def test_the_same_command_again_ends_with_the_very_same_artifacts(
     rerun = injection.run(run_ahead, tortured.plan, tortured.store, watched=root)
     assert rerun.status == 0, rerun.error
     assert tortured.difference(0, f"after {writes}") is None
-    tally.add(TRIED, of="a process that prepares batches killed")
-    tally.add(SURVIVED, of="a process that prepares batches killed")
+    tally.survived(of="a process that prepares batches killed")
 
 
 def _workers() -> list[int]:

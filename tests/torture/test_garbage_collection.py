@@ -30,7 +30,7 @@ from multiview.steps.runs import Run, write_run
 from multiview.steps.step import FORWARDED_FILE, Step
 from multiview.steps.work import StepReporter
 from tests.fixtures.paused_stores import PausedBucket, PausedFolder
-from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
+from tests.fixtures.tally import POINTS, Tally
 from tests.fixtures.tortured import SEED, WHOLE, Share, each_share
 from tests.fixtures.turns import Turns
 
@@ -213,8 +213,7 @@ def test_a_run_ends_well_wherever_it_and_the_collection_are_interrupted(
             error.add_note(str(case))
             raise
     tally.add(POINTS, len(meeting) + len(others), of="gc --delete beside a step")
-    tally.add(TRIED, len(chosen), of="gc --delete beside a step")
-    tally.add(SURVIVED, len(chosen), of="gc --delete beside a step")
+    tally.survived(len(chosen), of="gc --delete beside a step")
 
 
 def in_any_order(test: Callable[..., None]) -> Callable[..., None]:
@@ -225,31 +224,19 @@ def in_any_order(test: Callable[..., None]) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("kind", FIRST)
+@pytest.mark.parametrize("works", ["gc --delete beside two runs", "two gc --delete beside a run"])
 @in_any_order
-def test_two_runs_end_well_beside_a_collection_in_any_order(
-    new_store: Callable[[], PausedStore], kind: str, tally: Tally, parts: list[tuple[int, int]]
+def test_all_of_three_end_well_in_any_order(
+    new_store: Callable[[], PausedStore], kind: str, works: str, tally: Tally, parts: list[tuple[int, int]]
 ) -> None:
     first = FIRST[kind]
     store = old(new_store, first)
-    works = [partial(_collect, store), partial(run, store, first, "one"), partial(run, store, first, "two")]
-    turns.take(works, [worker for worker, points in parts for _ in range(points)])
+    workers = [partial(collect, store), partial(run, store, first), partial(collect, store)]
+    if works.endswith("two runs"):  # no other collection is in the way of this one
+        workers = [partial(_collect, store), *(partial(run, store, first, name) for name in ("one", "two"))]
+    turns.take(workers, [worker for worker, points in parts for _ in range(points)])
     check(store)
-    tally.add(TRIED, of="gc --delete beside two runs")
-    tally.add(SURVIVED, of="gc --delete beside two runs")
-
-
-@pytest.mark.parametrize("kind", FIRST)
-@in_any_order
-def test_a_run_ends_well_beside_two_collections_in_any_order(
-    new_store: Callable[[], PausedStore], kind: str, tally: Tally, parts: list[tuple[int, int]]
-) -> None:
-    first = FIRST[kind]
-    store = old(new_store, first)
-    works = [partial(collect, store), partial(run, store, first), partial(collect, store)]
-    turns.take(works, [worker for worker, points in parts for _ in range(points)])
-    check(store)
-    tally.add(TRIED, of="two gc --delete beside a run")
-    tally.add(SURVIVED, of="two gc --delete beside a run")
+    tally.survived(of=works)
 
 
 class Killed(BaseException):
@@ -286,7 +273,6 @@ def test_a_collection_that_is_killed_leaves_what_runs_and_the_next_collection_pu
         store.age(time.time() - 30 * garbage.DAY)
         _collect(store)
         check(store)
-        tally.add(TRIED, of="gc --delete, killed")
-        tally.add(SURVIVED, of="gc --delete, killed")
+        tally.survived(of="gc --delete, killed")
         if over:
             break

@@ -18,7 +18,7 @@ from tests.fixtures.injection import At, Call, Fault, disturbed, unnoticed
 from tests.fixtures.power import Disk
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
-from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
+from tests.fixtures.tally import POINTS, Tally
 from tests.fixtures.tortured import SEED, WHOLE, WORDS, Share, each_fault, each_share, needs_seccomp
 
 pytestmark = needs_seccomp
@@ -87,7 +87,6 @@ def test_the_next_shipment_brings_what_is_missing_and_nothing_twice(
         assert told if fault == "full" else outcome.killed, where
         if disk:
             where = f"{disk.cut(random.Random(point))} lost, {where}"
-        tally.add(TRIED, of=name)
         _ship(reported)
         assert _held(reported) == shipped.expected, where
-        tally.add(SURVIVED, of=name)
+        tally.survived(of=name)

@@ -6,17 +6,22 @@ import shlex
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 
 from multiview import tracking
+from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
+from multiview.steps.runs import Run
 from multiview.tracking import shipping
 from tests.fixtures.faulty_proxy import FAULTS, Fault, FaultyProxy, faulty_proxy
+from tests.fixtures.published_index import publish_index
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import AT_ONCE, mlflow_server, new_database
-from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
+from tests.fixtures.tally import POINTS, Tally
 from tests.fixtures.tortured import WHOLE
 
 
@@ -26,6 +31,7 @@ class Server:
 
     address: str
     proxy: FaultyProxy
+    run: Run
     expected: dict
     requests: int
 
@@ -51,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             reported = ReportedRun(folder / "expected", proxy.url, "expected")
             reported.report_all()
             assert tracking.ship(reported.store, reported.run.id, proxy.url)
-            made = Server(address, proxy, {}, len(proxy.asked))
+            made = Server(address, proxy, reported.run, {}, len(proxy.asked))
             made.expected = made.holds(reported)
             yield made
 
@@ -83,10 +89,22 @@ def test_a_request_that_fails_once_is_made_up_for(
         reported.report_all()
         server.proxy.reset(lambda number, method, path, at=at: fault if number == at else "none")
         _ship(reported, server.proxy.url)
-        tally.add(TRIED, server.proxy.faults, of=f"MLflow, {fault}")
         assert _ship(reported, server.proxy.url)
         assert server.holds(reported) == server.expected, f"{fault} at {at}"
-        tally.add(SURVIVED, server.proxy.faults, of=f"MLflow, {fault}")
+        tally.survived(server.proxy.faults, of=f"MLflow, {fault}")
+
+
+def test_a_run_is_found_on_a_server_and_its_index_is_registered_there(server: Server, tmp_path: Path) -> None:
+    found = tracking.find_run(server.address, "expected")
+    assert found.run.config == server.run.config and found.steps.keys() == {*server.run.steps}
+    assert MlflowClient(server.address).get_run(found.mlflow_id).info.status == "FINISHED"
+    # A server takes no folder of its own machine for a version's source.
+    store = LocalStore(tmp_path)
+    index = publish_index(store, "of-index")
+    for shipped in (True, False):
+        assert tracking.ship(store, "of-index", server.address) == shipped
+    assert tracking.register(server.address, index, "served", ["champion"]) == "1"
+    assert tracking.registered_index(server.address, "models:/served@champion") == index.address
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,62 +137,41 @@ def test_a_server_that_is_down_for_a_while_gets_all_of_it_once(
         faults = proxy.faults
         proxy.reset(lambda number, method, path: "none")
     assert _ship(reported, proxy.url) and server.holds(reported) == server.expected
-    tally.add(TRIED, faults, of="MLflow, down for a while")
-    tally.add(SURVIVED, faults, of="MLflow, down for a while")
+    tally.survived(faults, of="MLflow, down for a while")
 
 
-def test_a_step_does_not_wait_for_a_server_that_does_not_answer(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally
+@pytest.mark.parametrize(
+    ("answers", "of"),
+    [("held", "run"), ("held", "step"), pytest.param("slow", "step", marks=pytest.mark.torture)],
+)
+def test_a_step_does_not_wait_for_a_server_that_does_not_answer_or_takes_its_time(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: Fault, of: str, tally: Tally
 ) -> None:
-    """A run's driver and a step's pod come to their end while not one answer was given."""
+    """A run's driver and a step's pod come to their end while not one answer was given; with 5 s for each answer, after a few
+    of them. A later shipment does the rest."""
     hurry(monkeypatch)
-    monkeypatch.setattr(shipping, "END_SECONDS", 0.1)
     proxy, path = server.proxy, "camvr/round-2/train"
-    for name in ("run", "step"):
-        reported = ReportedRun(tmp_path / name, proxy.url, f"slow-{name}")
-        proxy.reset(lambda number, method, path: "held")
-        waited_for = threading.Timer(15, proxy.released.set)  # what waits for answers gets them, and is seen
+    reported = ReportedRun(tmp_path, proxy.url, f"{answers}-{of}")
+    proxy.reset(lambda number, method, path: answers)
+    live = partial(tracking.ship_live, reported.store, reported.run.id)
+    if of == "step":
+        live = partial(tracking.ship_step_live, reported.store, reported.run.id, path)
+    waited_for = threading.Timer(15, proxy.released.set)  # what waits for answers gets them, and is seen
+    if answers == "held":
+        monkeypatch.setattr(shipping, "END_SECONDS", 0.1)
         waited_for.start()
-        of_run = name == "run"
-        with (
-            tracking.ship_live(reported.store, reported.run.id, proxy.url)
-            if of_run
-            else tracking.ship_step_live(reported.store, reported.run.id, path, proxy.url)
-        ):
-            reported.report_all()
-        assert proxy.answered == 0, "the block has ended"
-        proxy.reset(lambda number, method, path: "none")
-        proxy.released.set()
-        waited_for.cancel()
-        for thread in threading.enumerate():
-            if thread.name == "shipping":
-                thread.join()
-        assert _ship(reported, proxy.url) and server.holds(reported) == server.expected
-        tally.add(TRIED, of="MLflow, no answer")
-        tally.add(SURVIVED, of="MLflow, no answer")
-
-
-@pytest.mark.torture
-def test_a_step_does_not_wait_for_a_server_that_takes_its_time(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally
-) -> None:
-    """With 5 s for each answer a shipment takes minutes: the step ends after a few of them, and a later shipment does the
-    rest."""
-    hurry(monkeypatch)
-    proxy = server.proxy
-    reported = ReportedRun(tmp_path, proxy.url, "slow")
-    proxy.reset(lambda number, method, path: "slow")
-    with tracking.ship_step_live(reported.store, reported.run.id, "camvr/round-2/train", proxy.url):
+    with live(proxy.url):
         reported.report_all()
-    assert proxy.answered < server.requests / 4, "the block has ended"
-    tally.add(TRIED, proxy.faults, of="MLflow, slow")
-    tally.add(SURVIVED, proxy.faults, of="MLflow, slow")
-    proxy.released.set()
+    answered, faults = proxy.answered, proxy.faults
+    assert answered < server.requests / 4 if answers == "slow" else answered == 0, "the block has ended"
     proxy.reset(lambda number, method, path: "none")
+    proxy.released.set()
+    waited_for.cancel()
     for thread in threading.enumerate():
         if thread.name == "shipping":
             thread.join()
     assert _ship(reported, proxy.url) and server.holds(reported) == server.expected
+    tally.survived(faults, of=f"MLflow, {'no answer' if answers == 'held' else 'slow'}")
 
 
 def test_after_a_run_without_mlflow_the_command_that_it_names_ships_it(
@@ -199,5 +196,4 @@ def test_after_a_run_without_mlflow_the_command_that_it_names_ships_it(
         done = CliRunner().invoke(app, words[1:])
         assert done.exit_code == 0 and f"{shipped} brought up to date" in done.output, done.output
         assert server.holds(reported) == server.expected
-    tally.add(TRIED, of="MLflow, down during the whole run")
-    tally.add(SURVIVED, of="MLflow, down during the whole run")
+    tally.survived(of="MLflow, down during the whole run")

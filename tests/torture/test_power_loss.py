@@ -33,7 +33,7 @@ from tests.fixtures.champions import artifact, champion
 from tests.fixtures.injection import At
 from tests.fixtures.power import LOSSES, Disk, Loss
 from tests.fixtures.project import ROOT
-from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
+from tests.fixtures.tally import POINTS, Tally
 from tests.fixtures.tortured import Share, each_share, needs_seccomp
 
 KEYS = ("one", "two")
@@ -209,32 +209,11 @@ def test_what_was_done_stays_and_the_rest_is_done_again(
             continue
         disk.cut(random.Random(point), loss)
         tried += 1
-        tally.add(TRIED, of=named)
         assert operation.flaw(root, done) is None, (loss, outcome.calls[-1])
         operation.work(root, done)
         assert operation.flaw(root, done) is None, (loss, outcome.calls[-1])
-        tally.add(SURVIVED, of=named)
+        tally.survived(of=named)
     assert tried > len(chosen) // 2
-
-
-def test_a_disk_keeps_what_was_synced_and_loses_the_rest(tmp_path: Path) -> None:
-    """A rename before its file is synced leaves, after one cut or another, nothing, zeros, torn pages and the whole."""
-    found = set()
-    for number in range(200):
-        root = tmp_path / str(number)
-        root.mkdir()
-        (root / "kept").write_bytes(OLD)
-        disk = Disk(root)
-        (root / ".new").write_bytes(NEW)
-        (root / ".new").replace(root / "new")
-        (root / "kept").unlink()
-        disk.cut(random.Random(number))
-        new, kept = root / "new", root / "kept"
-        assert not kept.exists() or kept.read_bytes() == OLD
-        state = new.read_bytes() if new.exists() else None
-        kinds = {None: "gone", b"": "empty", bytes(len(NEW)): "zeros", NEW: "whole"}
-        found |= {kinds.get(state, "torn"), "kept" if kept.exists() else "removed"}
-    assert found == {"gone", "empty", "zeros", "torn", "whole", "kept", "removed"}
 
 
 @needs_seccomp

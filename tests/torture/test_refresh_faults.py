@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.injection import Fault
 from tests.fixtures.tally import Tally
 from tests.fixtures.tortured import FAULTS, SHARES, Share, Tortured, needs_seccomp
@@ -16,8 +17,11 @@ def share(request: pytest.FixtureRequest) -> Share:
 
 
 @pytest.fixture(scope="module")
-def tortured(share: Share, tmp_path_factory: pytest.TempPathFactory) -> Tortured:
-    return tiny_refresh(tmp_path_factory.mktemp("refresh"), QUICK_FORMATS if share == "sample" else FORMATS)
+def tortured(
+    share: Share, first_champion: ChangingCorpus, tmp_path_factory: pytest.TempPathFactory
+) -> Tortured:
+    formats = QUICK_FORMATS if share == "sample" else FORMATS
+    return tiny_refresh(first_champion, tmp_path_factory.mktemp("refresh"), formats)
 
 
 @pytest.mark.parametrize("share", SHARES, indirect=True, scope="module")

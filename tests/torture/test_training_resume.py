@@ -22,7 +22,7 @@ from tests.fixtures import training_material
 from tests.fixtures.base_model import one_thread
 from tests.fixtures.checkpoints import KeptCheckpoints
 from tests.fixtures.events import RecordedEvents
-from tests.fixtures.tally import SURVIVED, TRIED, Tally
+from tests.fixtures.tally import Tally
 
 __all__ = ["one_thread"]
 
@@ -145,10 +145,7 @@ def whole(
     return Trained(request.param, data, folder / "model", folder / "kept"), folder
 
 
-AFTER = [
-    pytest.param(step, marks=pytest.mark.torture) if step not in (1, 7) else step
-    for step in range(1, STEPS + 1)
-]
+AFTER = [pytest.param(step, marks=pytest.mark.torture) if step != 7 else step for step in range(1, STEPS + 1)]
 
 
 @pytest.mark.parametrize("after", AFTER)
@@ -159,7 +156,6 @@ def test_every_step_after_the_end_of_a_training_is_as_without_it(
     assert len(expected.events.steps) == STEPS and expected.events.metrics
     with pytest.raises(Killed):
         Trained(expected.kind, data, tmp_path / "killed", tmp_path / "kept", after)
-    tally.add(TRIED, of="training, ended after a step")
     resumed = Trained(expected.kind, data, tmp_path / "resumed", tmp_path / "kept")
 
     # The checkpoint of a step is written after its progress is reported.
@@ -186,4 +182,4 @@ def test_every_step_after_the_end_of_a_training_is_as_without_it(
     for path in (path for path in (folder / "model").rglob("*") if path.is_file()):
         assert (tmp_path / "resumed" / path.relative_to(folder / "model")).read_bytes() == path.read_bytes()
     assert resumed.events.facts["best_step"] == expected.events.facts["best_step"]
-    tally.add(SURVIVED, of="training, ended after a step")
+    tally.survived(of="training, ended after a step")
