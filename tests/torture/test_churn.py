@@ -19,10 +19,9 @@ COMPARISONS = 10
 FEW = (
     ("add", "change", "remove"),
     ("columns", "killed"),
-    ("rollback", "reorder"),
+    ("rollback", "gc", "reorder"),
     ("change", "gate"),
     ("gc, killed", "add"),
-    ("gc", "columns"),
 )
 
 
