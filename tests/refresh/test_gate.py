@@ -28,10 +28,10 @@ def test_questions_of_another_length_are_a_change_and_each_index_is_asked_with_i
     corpus: ChangingCorpus,
 ) -> None:
     """An evaluation asks as a search of its index does, whatever length `encode` says by now."""
-    encode = {**corpus.settings["encode"], "question_length": 8}
-    for changes in ({"encode": encode}, {}):
+    encode = corpus.settings["encode"]
+    for changed in ({**encode, "question_length": 8}, encode):
         indexes = {"champion": champion_of(corpus.store).index.address}
-        records = corpus.refresh(**changes)
+        records = corpus.refresh(encode=changed)
         assert corpus.decision(records) == "promote"
         assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
         indexes["challenger"] = champion_of(corpus.store).index.address
