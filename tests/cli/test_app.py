@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -16,6 +15,7 @@ import typer
 from multiview import environment
 from multiview.cli import app as multiview
 from pipelines import __main__ as pipelines
+from tests.fixtures.forked import MULTIVIEW, run_forked
 
 PROGRAMS = {"multiview": multiview.app, "python -m pipelines": pipelines.app}
 
@@ -38,13 +38,9 @@ ALL = dict(entry for name, app in PROGRAMS.items() for entry in commands(app, na
 
 
 @pytest.mark.parametrize("command", ALL)
-def test_every_command_takes_the_flag_that_its_error_line_names(command: str) -> None:
-    """An unforeseen error ends in `--debug shows more`."""
-    assert "--debug" in ALL[command]
-
-
-@pytest.mark.parametrize("command", ALL)
 def test_every_option_and_argument_says_what_it_is(command: str) -> None:
+    """An unforeseen error ends in `--debug shows more`, so every command takes that."""
+    assert "--debug" in ALL[command]
     assert all(about.endswith(".") for about in ALL[command].values()), ALL[command]
 
 
@@ -61,61 +57,79 @@ def test_an_option_of_several_commands_is_one() -> None:
     assert several <= named | {"--alias", "--model", "--out"}, several
 
 
-def ended(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """`multiview` with these words, in a process of its own, to its end."""
-    command = [sys.executable, "-c", "from multiview.cli.app import main; main()", *words]
-    return subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=300, **options)
-
-
 @pytest.mark.parametrize("words", [["config", "gate"], ["search", "--help"], ["config", "nosuch"]])
 def test_no_columns_are_eighty(words: list[str]) -> None:
     """As for a width that is no number."""
-
-    def shown(columns: str) -> tuple[str, str]:
-        environ = {**os.environ, environment.COLUMNS: columns}
-        done = ended(*words, stdout=subprocess.PIPE, env=environ)
-        return done.stdout, done.stderr
-
-    assert shown("0") == shown("80") == shown("abc") != ("", "")
+    none, eighty, word = (
+        run_forked(MULTIVIEW, *words, environment={**os.environ, environment.COLUMNS: columns})
+        for columns in ("0", "80", "abc")
+    )
+    assert none == eighty == word and any(none[1:])
 
 
-FULL = Path("/dev/full")
+UNREAD = "import os; read, write = os.pipe(); os.close(read); os.dup2(write, 1)\n"
+FULL = "import os; os.dup2(os.open('/dev/full', os.O_WRONLY), 1)\n"
+BUFFERED = "import sys; sys.stdout = open(1, 'w', closefd=False)\n"
+UNBUFFERED = "import io, sys; sys.stdout = io.TextIOWrapper(open(1, 'wb', 0), write_through=True)\n"
+"""As Python makes it, and as PYTHONUNBUFFERED does."""
 WRITTEN = {
     "by Rich": ["config"],
     "by print": ["plan", "--passages", "21e6", "--model", "bert-base"],
     "help": ["search", "--help"],
 }
-buffered = pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 
 
-@buffered
+@pytest.mark.parametrize("opened", [BUFFERED, UNBUFFERED], ids=["buffered", "unbuffered"])
 @pytest.mark.parametrize("words", WRITTEN.values(), ids=WRITTEN)
-def test_a_pipe_that_nobody_reads_ends_a_command_without_a_line(words: list[str], unbuffered: str) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    done = ended(*words, stdout=write, env={**os.environ, "PYTHONUNBUFFERED": unbuffered})
-    os.close(write)
-    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+def test_output_that_nobody_takes_ends_a_command_without_a_line_and_a_full_disk_with_one(
+    words: list[str], opened: str
+) -> None:
+    assert run_forked(UNREAD + opened + MULTIVIEW, *words) == (128 + signal.SIGPIPE, "", "")
+    if Path("/dev/full").exists():
+        line = "error: No space left on device; make room on the disk, and the same command goes on\n"
+        assert run_forked(FULL + opened + MULTIVIEW, *words) == (1, "", line)
 
 
 def test_an_error_keeps_its_line_and_status_where_nobody_reads() -> None:
-    read, write = os.pipe()
-    os.close(read)
-    done = ended("config", "nosuch", stdout=write)
-    os.close(write)
-    assert done.returncode == 2 and done.stderr.startswith("error: there is no setting nosuch")
-
-
-@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
-@buffered
-@pytest.mark.parametrize("words", WRITTEN.values(), ids=WRITTEN)
-def test_a_full_disk_behind_standard_output_is_a_line(words: list[str], unbuffered: str) -> None:
-    with FULL.open("wb") as full:
-        done = ended(*words, stdout=full, env={**os.environ, "PYTHONUNBUFFERED": unbuffered})
-    line = "error: No space left on device; make room on the disk, and the same command goes on\n"
-    assert (done.returncode, done.stderr) == (1, line)
+    ended = run_forked(UNREAD + BUFFERED + MULTIVIEW, "config", "nosuch")
+    assert ended.status == 2 and ended.errors.startswith("error: there is no setting nosuch")
 
 
 def test_a_command_without_standard_output_runs() -> None:
-    done = ended("config", "gate", preexec_fn=lambda: os.close(1))
-    assert (done.returncode, done.stderr) == (0, "")
+    closed = "import os, sys; os.close(1); sys.stdout = None\n"
+    assert run_forked(closed + MULTIVIEW, "config", "gate") == (0, "", "")
+
+
+IMPORTING = """
+import sys
+def imported(*names):
+    return {*names} & sys.modules.keys()
+def ended(*words):
+    sys.argv = ["multiview", *words]
+    try: main()
+    except SystemExit as ended: return ended.code
+
+import multiview.data.split, multiview.data.answers, multiview.model.layouts.snippets
+assert not imported("torch", "transformers", "mlflow", "nltk", "faiss"), "by the step `split`"
+import numpy
+from multiview.data.arrays import int64_array, numbers
+assert numbers(int64_array(numpy.arange(3))).tolist() == [0, 1, 2]
+assert not imported("pandas"), "by numbers"
+from multiview.cli.app import main
+assert ended("inspect", "p.jsonl", "--set", "corpus.shards=1") == 0
+assert not imported("torch", "transformers", "mlflow", "kfp"), "by an inspection"
+assert ended("search", "a", "--index", "s/index/k") == 2
+assert not imported("torch"), "before a missing index is named"
+import multiview.serving.retriever
+assert not imported("onnx", "onnxscript", "sentence_transformers", "multiview.export"), "by a search"
+"""
+
+
+def test_commands_import_only_what_they_need_and_a_locale_without_letters_prints_escapes(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "p.jsonl").write_text('{"id": "\u00e9", "text": "\u6771\u4eac"}\n', encoding="utf-8")
+    environ = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-c", IMPORTING]
+    shown = subprocess.check_output(command, cwd=tmp_path, env=environ)
+    assert b"\\xe9  \\u6771" in shown

@@ -16,16 +16,8 @@ def test_gc_says_what_would_go_and_then_takes_it(
     documented_lines: list[str], promoted_corpus: ChangingCorpus, monkeypatch: Any, capsys: Any
 ) -> None:
     ask, take = map(words, documented_lines)
-    where = [
-        "--store",
-        promoted_corpus.store.url,
-        "--tracking-uri",
-        promoted_corpus.tracking_uri,
-        "--days",
-        "0",
-        "--champions",
-        "1",
-    ]
+    where = ["--store", promoted_corpus.store.url, "--tracking-uri", promoted_corpus.tracking_uri]
+    where += ["--days", "0", "--champions", "1"]
     before = promoted_corpus.store.files("")
     forecast = multiview_command(monkeypatch, capsys, *ask, *where)
     assert "would remove" in forecast and forecast.endswith(": --delete does it\n")

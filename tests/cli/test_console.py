@@ -46,7 +46,7 @@ def test_inspect_and_its_error_lines_show_a_hostile_corpus(tmp_path, monkeypatch
     passages.write_text("".join(json.dumps(row) + "\n" for row in rows))
     questions = tmp_path / "q.jsonl"
     asked = [
-        {"qid": HOSTILE + i, "question": HOSTILE + i, "answers": ["evil"], "positive_ids": [f"{HOSTILE}{i}"]}
+        {"qid": HOSTILE + i, "question": HOSTILE + i, "answers": ["evil"], "positive_ids": [HOSTILE + i]}
         for i in "12"
     ]
     questions.write_text("".join(json.dumps(row) + "\n" for row in asked))

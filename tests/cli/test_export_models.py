@@ -1,12 +1,9 @@
 """`multiview export model` and `onnx`, and the code of docs/export.md about what they write."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
-from multiview.cli import app as cli
 from tests.fixtures.crowned import promote
 from tests.fixtures.documented import words
 from tests.fixtures.inprocess import multiview_command
@@ -27,13 +24,8 @@ def here(indexes, tmp_path, monkeypatch) -> SystemIndexes:
 def blocks(*containing: str) -> list[str]:
     """The blocks of Python on the page that contain some words."""
     page = (ROOT / "docs" / "export.md").read_text()
-    found = [
-        code
-        for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-        if all(w in code for w in containing)
-    ]
-    assert found
-    return found
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    return [code for code in blocks if all(word in code for word in containing)]
 
 
 @pytest.mark.documented("multiview export model", "multiview export onnx", document="export.md")
@@ -73,17 +65,6 @@ def test_bad_input_is_one_line_before_anything_is_written(command, here, tmp_pat
         (["--out", "new", "--model", passages], "is neither a model nor an index"),
         (["--out", "new", "--model", "nothing"], "is no artifact address"),
     ):
-        monkeypatch.setattr("sys.argv", ["multiview", "export", command, *typed])
-        with pytest.raises(SystemExit) as ended:
-            cli.run_app(cli.app)
-        printed = capsys.readouterr()
-        assert ended.value.code == 2 and line in printed.err and printed.err.count("\n") == 1
+        printed = multiview_command(monkeypatch, capsys, "export", command, *typed, status=2)
+        assert line in printed and printed.count("\n") == 1
         assert not (tmp_path / "new").exists()
-
-
-def test_a_search_imports_nothing_for_exports():
-    code = "import sys; import multiview.cli.app, multiview.serving.retriever; print(sorted(sys.modules.keys() & {'onnx', 'onnxscript', 'sentence_transformers', 'multiview.export'}))"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == "[]\n"
-    )

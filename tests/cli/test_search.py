@@ -5,21 +5,17 @@ from __future__ import annotations
 import io
 import json
 import sys
-from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
 import multiview
-from multiview.artifacts.champions import current
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.cli import app
 from multiview.cli.lookup import newest_index
 from multiview.errors import InputError
 from multiview.steps.runs import Run, StepState, write_run, write_state
-from tests.fixtures.changing_corpus import ChangingCorpus
-from tests.fixtures.inprocess import multiview_command
 from tests.fixtures.servers import new_database
 
 QUESTION = "Where was Tesla born?"
@@ -95,59 +91,22 @@ def test_printed_hits_mark_what_matched(indexes, multiview_search):
     assert all(len(line) <= 80 and line == line.rstrip() for line in out.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ([], "give one question"),
-        (["Why?", "--questions", "-"], "give one question"),
-        ([" "], "the question is empty"),
-        (["--questions", "none.txt"], "--questions none.txt: there is no such file"),
-        (["--questions", "-"], "there is no question in it"),
-        (["Why?", "--index", "no/such/index"], "there is no artifact at no/such/index"),
-        (["Why?", "--index", "it's"], "is no run id"),
-        (["Why?", "--index", "models:/camvr"], "give models:/NAME@ALIAS"),
-        (["Why?", "--index", "models:/camvr@champion"], "there is no MLflow database"),
-        (
-            ["Why?", "--index", "models:/camvr/1", "--tracking-uri", "sqlite:///x.db"],
-            "there is no MLflow database",
-        ),
-        (
-            ["Why?", "--index", "one", "--tracking-uri", "sqlite+pysqlite:///x.db?timeout=1"],
-            "there is no MLflow",
-        ),
-        (["Why?", "--index", "m-" + 32 * "0"], "is a logged model, not an index"),
-        (["Why?", "--index", "champion"], "there is nothing; is it the right one?"),
-        (["Why?", "--store", "nowhere"], "nowhere: there is nothing; is it the right one?"),
-    ],
-)
-def test_bad_input_is_one_line_and_status_2(indexes, tmp_path, multiview_search, monkeypatch, words, says):
-    monkeypatch.chdir(tmp_path)
-    if "--questions" in words and "--index" not in words:
-        words = [*words, "--index", indexes.index("dpr")]
-    status, out, err = multiview_search(*words)
-    assert (status, out) == (2, "")
-    assert not list(tmp_path.iterdir()), "a search writes nothing"
-    assert says in err and err.startswith("error: ") and err.count("\n") == 1
-
-
 def test_a_line_that_is_not_utf_8_is_named(indexes, multiview_search):
-    lines = "fine\nÄrger\n".encode("latin-1")
-    status, _, err = multiview_search("--questions", "-", "--index", indexes.index("dpr"), stdin=lines)
+    words = ("--questions", "-", "--index", indexes.index("dpr"))
+    status, _, err = multiview_search(*words, stdin="fine\nÄrger\n".encode("latin-1"))
     assert status == 2 and "--questions -, line 2: not UTF-8" in err
+    status, _, err = multiview_search(*words)
+    assert status == 2 and "--questions -: there is no question in it" in err
 
 
-def test_a_search_that_answers_writes_nothing_where_it_is_called(
+def test_more_passages_than_there_are_is_all_of_them_and_nothing_is_written(
     indexes, tmp_path, multiview_search, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    assert multiview_search(QUESTION, "--index", indexes.index("camvr"))[0] == 0
-    assert not list(tmp_path.iterdir())
-
-
-def test_more_passages_than_there_are_is_all_of_them(indexes, multiview_search):
     words = [QUESTION, "--json", "--index", indexes.index("camvr")]
     status, out, _ = multiview_search(*words, "-k", "999999999")
     assert status == 0 and json.loads(out) == json.loads(multiview_search(*words, "-k", "1000")[1])
+    assert not list(tmp_path.iterdir())
 
 
 # Which index is meant.
@@ -219,21 +178,10 @@ def test_a_registered_model_s_alias_leads_to_its_index(indexes, tmp_path, multiv
     assert status == 2 and err.startswith(f"error: MLflow at {uri}: ") and "nobody" in err
 
 
-def test_search_asks_the_champion(promoted_corpus: ChangingCorpus, monkeypatch: Any, capsys: Any) -> None:
-    champion = current(promoted_corpus.store)
-    assert champion is not None
+def test_search_asks_the_champion(promoted_corpus, multiview_search):
+    words = ("Who ran past the castle?", "--json", "--store", promoted_corpus.store.url)
     for named in ([], ["--index", "champion"]):
-        found = multiview_command(
-            monkeypatch,
-            capsys,
-            "search",
-            "Who ran past the castle?",
-            "--json",
-            *named,
-            "--store",
-            promoted_corpus.store.url,
-        )
-        assert json.loads(found)["hits"]
+        assert json.loads(multiview_search(*words, *named)[1])["hits"]
 
 
 def test_a_condition_on_the_corpus_s_columns_is_answered_exactly(indexes, multiview_search):

@@ -88,19 +88,12 @@ def test_json_is_one_line_whatever_the_columns_hold():
 
 
 def test_on_a_narrow_terminal_no_piece_of_a_heading_is_split():
-    view = ScoredView(number=1, score=12.3456, span=(0, 21), snippet="The tower is in Rome.")
-    hit = Hit(
-        id="a-long-identifier-0001",
-        title="The tower of Rome",
-        text="The tower is in Rome. It is old.",
-        score=12.3456,
-        best=view,
-        columns={"url": "https://example.org/a/long/path/to/the/page", "date": "2020"},
-    )
-    file = io.StringIO()
-    print_hits(Console(file=file, force_terminal=True, color_system=None, width=40), "Where is it?", [hit])
-    lines = [line.rstrip() for line in file.getvalue().splitlines()]
-    assert lines[2:5] == ["1   The tower of Rome", "    [a-long-identifier-0001]", "    12.346  view 1"]
+    columns = {"url": "https://example.org/a/long/path/to/the/page", "date": "2020"}
+    text = "The tower is in Rome. It is old."
+    found = hit(text, (0, 21), "The tower of Rome", id="a-long-identifier-0001", columns=columns)
+    out = shown(found, "Where is it?", force_terminal=True, color_system=None, width=40)
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert lines[2:5] == ["1   The tower of Rome", "    [a-long-identifier-0001]", "    1.000  view 1"]
     assert lines[-2].startswith("    url: https://example.org") and lines[-2].endswith("…")
     assert lines[-1] == "    date: 2020", "a long column hides no other"
     assert max(map(len, lines)) <= 40
