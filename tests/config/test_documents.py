@@ -32,9 +32,9 @@ class House(Section):
     door: Window | None = None
 
 
-def refusal(tmp_path: Path, text: str | bytes) -> str:
+def refusal(tmp_path: Path, text: str) -> str:
     file = tmp_path / "house.yaml"
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    file.write_text(text)
     with pytest.raises(InputError) as error:
         read_document(file, "house").checked(House)
     assert "\n" not in str(error.value)
@@ -44,9 +44,6 @@ def refusal(tmp_path: Path, text: str | bytes) -> str:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("[", "house TMP/house.yaml is not YAML: "),
-        (b"\xff\xfe\xfa", "house TMP/house.yaml: not UTF-8 (invalid start byte); convert the file"),
-        ("[1]", "house TMP/house.yaml: expected names with values"),
         ("", "house TMP/house.yaml: name is missing"),
         (
             "name: 1",
@@ -69,11 +66,6 @@ def test_what_is_wrong_is_a_line_that_names_the_file_and_the_place(tmp_path, tex
     assert line in refusal(tmp_path, text)
 
 
-def test_a_file_that_is_not_there_is_one_line(tmp_path):
-    with pytest.raises(InputError, match=r"^house .*none\.yaml: No such file or directory$"):
-        read_document(tmp_path / "none.yaml", "house")
-
-
 def test_defaults_lie_under_what_the_document_says(tmp_path):
     file = tmp_path / "house.yaml"
     file.write_text("{name: theirs}")
@@ -89,12 +81,12 @@ def test_documents_of_the_package_are_found_by_their_names(kind):
 
 
 def test_settings_without_a_document_begin_with_their_name():
-    with pytest.raises(InputError, match=r"^there is no setting train\.epoch; did you mean epochs\?$"):
-        checked(Config, {"train": {"epoch": 1}})
-    with pytest.raises(
-        InputError, match=r"^kubeflow\.steps: nodes=3 is for \S+ and \S+ alone, not for split$"
-    ):
-        checked(Config, {"kubeflow": {"steps": {"split": {"nodes": 3}}}})
+    for given, line in (
+        ({"train": {"epoch": 1}}, r"there is no setting train\.epoch; did you mean epochs\?"),
+        ({"kubeflow": {"steps": {"split": {"nodes": 3}}}}, r"kubeflow\.steps: nodes=3 is for \S+ and \S+ alone, not for split"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=f"^{line}$"):
+            checked(Config, given)
 
 
 def test_yaml_is_loaded_in_one_place():

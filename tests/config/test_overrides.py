@@ -27,13 +27,6 @@ def test_an_empty_value_as_of_an_unset_variable_is_no_null(setting):
     assert parse_setting("model.question_prompt=''") == {"model": {"question_prompt": ""}}
 
 
-def test_a_wrong_preset_is_one_line(tmp_path):
-    with pytest.raises(InputError, match="did you mean squad-small"):
-        gather("squad-smal", [])
-    with pytest.raises(InputError, match="No such file"):
-        gather(str(tmp_path / "none.yaml"), [])
-
-
 def test_a_preset_extends_another(tmp_path):
     below, above = tmp_path / "below.yaml", tmp_path / "above.yaml"
     below.write_text("train: {epochs: 3, batch_size: 8}\nmodel: {views: 4}\n")
@@ -44,16 +37,14 @@ def test_a_preset_extends_another(tmp_path):
 
 def test_presets_in_a_circle_are_one_line(tmp_path):
     one, other = tmp_path / "one.yaml", tmp_path / "other.yaml"
-    one.write_text(f"extends: {other}\n")
     other.write_text(f"extends: {one}\n")
-    with pytest.raises(InputError, match="in a circle"):
-        gather(str(one), [])
-    one.write_text(f"extends: [demo, {other}]\n")
-    with pytest.raises(InputError, match="in a circle"):
-        gather(str(one), [])
+    for extended in (other, f"[demo, {other}]"):
+        one.write_text(f"extends: {extended}\n")
+        with pytest.raises(InputError, match="in a circle"):
+            gather(str(one), [])
 
 
-@pytest.mark.parametrize("extended", ["[[demo]]", "[demo, 3]", "{demo: 1}", "3"])
+@pytest.mark.parametrize("extended", ["[demo, 3]", "{demo: 1}", "3"])
 def test_what_a_preset_extends_is_named(tmp_path, extended):
     (preset := tmp_path / "preset.yaml").write_text(f"extends: {extended}\n")
     with pytest.raises(InputError, match="expected the name of a preset or a YAML file, or a list of them"):
