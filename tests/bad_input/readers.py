@@ -25,38 +25,10 @@ QUESTIONS = [
     {"qid": 2, "question": "What?", "answers": ["京", "b"], "positive_ids": ["p2"], "relevance": [2]},
 ]
 CONTEXT = {"title": "T", "text": "In Rome.", "passage_id": "7", "psg_id": 7, "docid": "7"}
-DPR = [
-    {
-        "question": "q?",
-        "answers": ["Rome"],
-        "positive_ctxs": [CONTEXT],
-        "negative_ctxs": [],
-        "hard_negative_ctxs": [CONTEXT],
-    }
-]
-TEVATRON = {
-    "query_id": "1",
-    "query": "q",
-    "answers": [],
-    "positive_passages": [CONTEXT],
-    "negative_passages": [CONTEXT],
-}
-SQUAD = {
-    "version": "1.1",
-    "data": [
-        {
-            "title": "T",
-            "paragraphs": [
-                {
-                    "context": "In Rome.",
-                    "qas": [
-                        {"id": "q", "question": "Where?", "answers": [{"text": "Rome", "answer_start": 3}]}
-                    ],
-                }
-            ],
-        }
-    ],
-}
+DPR = {"question": "q?", "answers": ["Rome"], "positive_ctxs": [CONTEXT], "negative_ctxs": []}
+TEVATRON = {"query_id": "1", "query": "q", "answers": [], "positive_passages": [CONTEXT]}
+ASKED = {"id": "q", "question": "Where?", "answers": [{"text": "Rome", "answer_start": 3}]}
+SQUAD = {"title": "T", "paragraphs": [{"context": "In Rome.", "qas": [ASKED]}]}
 
 
 def _lines(*rows: object) -> bytes:
@@ -73,20 +45,14 @@ def _parquet() -> bytes:
 SEEDS: dict[str, bytes] = {
     "passages.jsonl": _lines(*PASSAGES),
     "questions.jsonl": _lines(*QUESTIONS),
-    "train.tevatron.jsonl": _lines(TEVATRON),
+    "train.tevatron.jsonl": _lines({**TEVATRON, "negative_passages": [CONTEXT]}),
     "train.flag.jsonl": _lines({"query": "q", "pos": ["In Rome."], "neg": ["In Oslo."]}),
     "hf.squad.jsonl": _lines(
-        {
-            "id": "q",
-            "title": "T",
-            "context": "In Rome.",
-            "question": "Where?",
-            "answers": {"text": ["Rome"], "answer_start": [3]},
-        }
+        {**ASKED, "title": "T", "context": "In Rome.", "answers": {"text": ["Rome"], "answer_start": [3]}}
     ),
     "test.qrels.jsonl": _lines({"query-id": "1", "corpus-id": "0", "score": 1}),
-    "squad.json": json.dumps(SQUAD).encode(),
-    "dpr.json": json.dumps(DPR).encode(),
+    "squad.json": json.dumps({"version": "1.1", "data": [SQUAD]}).encode(),
+    "dpr.json": json.dumps([{**DPR, "hard_negative_ctxs": [CONTEXT]}]).encode(),
     "passages.csv": b'id,text,title\r\n1,"a ""b"", c",T\r\n2,"two\nlines",\r\n',
     "psgs.tsv": b'id\ttext\ttitle\n1\tOne.\tT\n2\t"Two\tcells"\tU\n',
     "nq.qa.csv": b'who?\t[\'a\', "b"]\nwhat?\t["c"]\n',
@@ -102,74 +68,12 @@ SEEDS: dict[str, bytes] = {
 """An intact file of each format; by its name the format is known."""
 
 WORDS = (
-    *(
-        b'"',
-        b"'",
-        b"\\",
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b":",
-        b",",
-        b"\t",
-        b"\n",
-        b"\r",
-        b"\r\n",
-        b"\0",
-        b"\xff",
-        b"\xef\xbb\xbf",
-    ),
-    *(
-        b"null",
-        b"true",
-        b"NaN",
-        b"-Infinity",
-        b"1e999",
-        b"-1",
-        b"0.5",
-        b"9" * 30,
-        b"9" * 5000,
-        b'""',
-        b"[]",
-        b"{}",
-        b"[[[[",
-    ),
-    *(
-        b"\\ud83d",
-        b"\\udc00",
-        b"\\u0000",
-        b"\xed\xa0\xbd",
-        "²".encode(),
-        "\u2028".encode(),
-        b"\x1b[31m",
-        b"../",
-        b"/",
-    ),
-    *(
-        b"id",
-        b"_id",
-        b"qid",
-        b"text",
-        b"title",
-        b"question",
-        b"answers",
-        b"answer_starts",
-        b"positive_ids",
-        b"relevance",
-    ),
-    *(
-        b"negative_ids",
-        b"data",
-        b"paragraphs",
-        b"context",
-        b"qas",
-        b"positive_ctxs",
-        b"query_id",
-        b"docid",
-        b"content_hash",
-    ),
-)
+    *(b"\t", b"\n", b"\r", b"\r\n", b"\0", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\xbd", b"\x1b[31m", b"9" * 30, b"9" * 5000),
+    *(b'" \' \\ { } [ ] : , null true NaN -Infinity 1e999 -1 0.5 "" [] {} [[[[ \\ud83d \\udc00 \\u0000 ../ /').split(),
+    *("² \u2028".encode().split(b" ")),
+    *b"id _id qid text title question answers answer_starts positive_ids relevance negative_ids data paragraphs".split(),
+    *b"context qas positive_ctxs query_id docid content_hash".split(),
+)  # fmt: skip
 """Pieces that readers look at."""
 
 

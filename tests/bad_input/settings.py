@@ -11,9 +11,6 @@ from pydantic.fields import FieldInfo
 
 from multiview.config import Config, Section
 from multiview.config.overrides import DERIVED_SETTINGS
-from tests.bad_input.cases import Command
-
-FREE = {"comparison.systems": "overrides of any setting", "kubeflow.steps": "overrides of any setting"}
 
 
 def fields(section: type[Section] = Config, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
@@ -70,28 +67,17 @@ def out_of_range(field: FieldInfo) -> Iterator[tuple[str, str]]:
                 yield str(most), "less than"
 
 
-def setting(name: str, value: str, *says: str) -> Command:
-    return Command(f"multiview config --set '{name}={value}'", (*says,))
-
-
-def derived() -> Iterator[tuple[str, Command]]:
-    """Cases made from the declarations of all settings."""
+def refused() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Settings as they are typed, made from the declarations of all, with parts of the line that refuses each."""
     for name, field in fields():
         if name in DERIVED_SETTINGS:
-            yield f"{name} by hand", setting(name, "1", f"no setting {name}")
+            yield f"{name}=1", (f"no setting {name}",)
             continue
-        value = of_wrong_kind(field.annotation)
-        yield f"{name} of the wrong kind", setting(name, value, name, "not ")
+        yield f"{name}={of_wrong_kind(field.annotation)}", (name, "not ")
         for number, says in out_of_range(field):
-            yield f"{name} of {number}", setting(name, number, name, says, number)
+            yield f"{name}={number}", (name, says, number)
     for section in Config.model_fields:
         first = next(name for name, _ in fields() if name.startswith(f"{section}."))
         misspelt = first + first[-1]
-        yield (
-            f"{misspelt}",
-            setting(misspelt, "1", f"no setting {misspelt}", f"did you mean {first.split('.')[1]}"),
-        )
-        yield f"{section} as a text", setting(section, "much", section, "much")
-
-
-CASES = dict(derived())
+        yield f"{misspelt}=1", (f"no setting {misspelt}", f"did you mean {first.split('.')[1]}")
+        yield f"{section}=much", (section, "much")

@@ -1,5 +1,5 @@
-"""Lines of 10 MB, a passage of 100,000 sentences, and the same passage under many ids: read, split, indexed and searched, or refused
-in a line."""
+"""Lines of 2 MB (10 under `make torture`), a passage of 100,000 sentences, and the same passage under many ids: read, split,
+indexed and searched, or refused in a line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import multiview
 from multiview import names
@@ -27,7 +28,8 @@ from tests.fixtures.tiny import tiny_bert
 
 SENTENCE = "The tower stands by the river. "
 LONG_SENTENCE = "Where the old bridge is, " * 50 + SENTENCE.lower()
-LONG = LONG_SENTENCE * (10_000_000 // len(LONG_SENTENCE))
+BYTES = 10_000_000 if settings.get_current_profile_name() == "torture" else 2_000_000
+LONG = LONG_SENTENCE * (BYTES // len(LONG_SENTENCE))
 """Few sentences, as `SENTENCES` are many."""
 MANY = 100_000
 SENTENCES = " ".join(f"Sentence number {number} is here." for number in range(MANY))
@@ -94,22 +96,22 @@ QUESTIONS: dict[str, tuple[Callable[[Path], str], int]] = {
     "q.csv": (lambda file: cells(file, tuple(QUESTION), ("q", "What?", str([LONG]), "s1")), len(LONG)),
     "q.tsv": (lambda file: cells(file, tuple(QUESTION), ("q", LONG, "['tower']", "s1")), len(LONG.strip())),
     "nq.qa.csv": (text(f"who?\t['{LONG}']\n"), len(LONG)),
-    "answers.jsonl": (lambda file: lines(file, dict(QUESTION) | {"answers": ["tower"] * 500_000}), 5),
+    "answers.jsonl": (lambda file: lines(file, dict(QUESTION) | {"answers": ["tower"] * (BYTES // 20)}), 5),
 }
 """A file of questions, and the length of its longest text."""
 
 
 def inspected(passages: str, questions: str) -> Inspection:
     """What `multiview inspect` finds; no line of it is long."""
-    settings = Config(corpus=Corpus(source=(passages,)), questions=Questions(source=(questions,)))
-    found = inspect(settings, lambda number: None)
+    config = Config(corpus=Corpus(source=(passages,)), questions=Questions(source=(questions,)))
+    found = inspect(config, lambda number: None)
     shown = (*found.problems.first.values(), *found.remarks.first.values())
     assert all(len(line) <= LONGEST_LINE for line in shown)
     return found
 
 
 @pytest.mark.parametrize("name", PASSAGES)
-def test_a_line_of_10_mb_is_a_passage(name: str, tmp_path: Path, tally: Tally) -> None:
+def test_a_long_line_is_a_passage(name: str, tmp_path: Path, tally: Tally) -> None:
     tally.add(BAD_INPUTS, of="large files")
     file = PASSAGES[name](tmp_path / name)
     (table,) = passage_tables(file)
@@ -117,7 +119,7 @@ def test_a_line_of_10_mb_is_a_passage(name: str, tmp_path: Path, tally: Tally) -
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_a_line_of_10_mb_is_a_question(name: str, tmp_path: Path, tally: Tally) -> None:
+def test_a_long_line_is_a_question(name: str, tmp_path: Path, tally: Tally) -> None:
     tally.add(BAD_INPUTS, of="large files")
     make, length = QUESTIONS[name]
     ((_, question),) = questions_of([make(tmp_path / name)])
@@ -197,7 +199,7 @@ def test_a_training_and_a_search_over_them_end_well(name: str, tmp_path: Path, t
     asked = [dict(QUESTION) | {"qid": f"q{n}", "positive_ids": [id_]} for n, id_ in enumerate(gold)]
     asked.append(dict(QUESTION) | {"question": LONG})
     new_database(tmp_path)
-    settings = {
+    overrides = {
         "corpus": {"source": [lines(tmp_path / "p.jsonl", *rows)], "shards": 1},
         "questions": {key: lines(tmp_path / f"{key}.jsonl", *asked) for key in ("source", "dev_source")},
         "bm25": {"depth": 5},
@@ -206,7 +208,7 @@ def test_a_training_and_a_search_over_them_end_well(name: str, tmp_path: Path, t
         "evaluation": {"depth": 5, "analyses": []},
     }
     store = LocalStore(tmp_path / "store")
-    records = run_plan(Request.make("training", settings).plan, store)
+    records = run_plan(Request.make("training", overrides).plan, store)
     (index,) = [record for made in records.values() for kind, record in made.items() if kind == names.INDEX]
     retriever = multiview.load(f"{store.url}/{index.folder}")
     for hits in retriever.search([ASKS, LONG], k=5):

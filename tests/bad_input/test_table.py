@@ -12,12 +12,15 @@ from typer.main import get_command
 
 import multiview
 from multiview.cli.app import app as multiview_app
+from multiview.config.overrides import gather, validate
+from multiview.errors import InputError
 from multiview.names import CHAMPION
 from multiview.serving.follow import Generation, Generations
 from multiview.serving.search_service import Serving
 from pipelines.__main__ import app as pipelines_app
 from tests.bad_input import commands, files, pipeline_commands, requests, settings
 from tests.bad_input.cases import Command, listed, run, write
+from tests.bad_input.readers import check_line
 from tests.bad_input.requests import KEY, Asked
 from tests.fixtures.answering_server import answering
 from tests.fixtures.system_indexes import make
@@ -25,7 +28,6 @@ from tests.fixtures.tally import BAD_INPUTS
 
 TABLE: dict[str, dict[str, Command] | dict[str, Asked]] = {
     "files": files.CASES,
-    "settings": settings.CASES,
     "commands": {**commands.CASES, **pipeline_commands.CASES},
     "requests": requests.CASES,
 }
@@ -53,14 +55,9 @@ def server(tmp_path_factory) -> Iterator[Server]:
 def stranger(tmp_path, monkeypatch):
     """A user without credentials and profiles, in an empty folder."""
     for name in (
-        *(
-            "AWS_ACCESS_KEY_ID",
-            "AWS_SECRET_ACCESS_KEY",
-            "AWS_PROFILE",
-            "MLFLOW_TRACKING_URI",
-            "MULTIVIEW_STORE",
-        ),
-        *("MULTIVIEW_INDEX", "MULTIVIEW_API_KEYS", "KF_PIPELINES_ENDPOINT", "MULTIVIEW_PROFILE"),
+        *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "MLFLOW_TRACKING_URI"),
+        *("MULTIVIEW_STORE", "MULTIVIEW_INDEX", "MULTIVIEW_API_KEYS", "MULTIVIEW_PROFILE"),
+        "KF_PIPELINES_ENDPOINT",
     ):
         monkeypatch.delenv(name, raising=False)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
@@ -101,8 +98,17 @@ def test_bad_input_is_one_line_with_the_way_out(group, name, tmp_path, stranger,
         check_command(case, tmp_path)
 
 
+def test_every_setting_refuses_what_it_cannot_be(tally):
+    for given, says in settings.refused():
+        tally.add(BAD_INPUTS, of="settings")
+        with pytest.raises(InputError) as refused:
+            validate(gather(None, [given]))
+        check_line(refused.value)
+        assert all(part in str(refused.value) for part in says), refused.value
+
+
 def test_the_table_has_what_it_should():
-    """Every setting, every command and every kind of input is in it."""
+    """Every command is in it."""
     tables = (files.CASES, commands.CASES, pipeline_commands.CASES)
     lines = [case.line for cases in tables for case in cases.values()]
     programs = {"multiview": multiview_app, "pipelines": pipelines_app}

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -17,47 +18,14 @@ from multiview.data.tokens import TokenizedText, decompose
 from multiview.errors import InputError
 from tests.fixtures.answer_texts import answers, dpr_tokens, texts
 
+tokens = lru_cache(2_000)(dpr_tokens)
+
 
 def dpr_has_answer(text: str, answer: str) -> bool:
-    words, wanted = dpr_tokens(text), dpr_tokens(answer)
+    words, wanted = tokens(text), tokens(answer)
     return bool(wanted) and any(
         words[i : i + len(wanted)] == wanted for i in range(len(words) - len(wanted) + 1)
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "answer", "held"),
-    [
-        ("honest one", "one", True),
-        ("honest", "one", False),
-        ("one-day", "One", True),
-        ("1one", "one", False),
-        ("onely, ones", "one", False),
-        ("Şone", "one", False),
-        ("one\u0301", "one", False),
-        ("\u212aone one", "one", True),
-        ("\u212aone", "one", False),
-        ("at one time", "One time", True),
-        ("at one\n time", "one time", True),
-        ("at one, time", "one time", False),
-        ("at one times one\u0301 time", "one time", False),
-        ("at U.S. one", "u.s. one", True),
-        ("at US one", "u.s. one", False),
-        ("at \u0395\u03a3 one", "\u03b5\u03c2 one", True),
-        ("at \u03b5\u03c3 one", "\u03b5\u03c2 one", False),
-        ("at one, one one time", "one one time", True),
-        ("at one one-time", "one one time", False),
-        ("one two", "one two three", False),
-    ],
-)
-def test_a_part_of_a_word_is_no_answer(text, answer, held):
-    assert has_answer(text, [answer]) == held == dpr_has_answer(text, answer)
-
-
-@given(texts, answers)
-@settings(max_examples=200, deadline=None)
-def test_is_dprs_has_answer(text, answer):
-    assert has_answer(text, [answer]) == dpr_has_answer(text, answer)
 
 
 @given(
@@ -89,7 +57,17 @@ def test_sixty_thousand_random_pairs_are_answered_as_dpr_does():
     """Words that are parts of each other, marks, other letters and signs; half of the answers are cut out of texts."""
     rng = np.random.default_rng(0)
     words = ["one", "ones", "One", "onely", "at", "on", "U.S.", "US", "1", "12", "-one", "one-day", "(one)"]
-    words += ["\u00e9n", "e\u0301n", "\u0395\u03a3", "\u03c2", "\u4e00\u4e8c"]
+    words += [
+        "\u00e9n",
+        "e\u0301n",
+        "\u0395\u03a3",
+        "\u03b5\u03c3",
+        "\u03c2",
+        "\u4e00\u4e8c",
+        "\u0301",
+        "\u212a",
+        "\u015e",
+    ]
     between = [" ", " ", " ", "  ", "\n", "-", ", ", "\u00a0", ""]
 
     def drawn(most: int) -> str:
@@ -115,29 +93,16 @@ def test_sixty_thousand_random_pairs_are_answered_as_dpr_does():
 
 def test_positions_are_of_the_original_text_where_nfd_is_longer():
     text = "Café Élan: naïve façade, Zürich"
-    for answer in ("elan", "Élan", "naïve façade", "ZÜRICH"):
-        spans = find_answers(text, [answer])
-        if answer == "elan":
-            assert spans == []  # accents stay
-        else:
-            assert [text[start:stop].lower() for start, stop in spans] == [answer.lower()]
+    for answer in ("Élan", "naïve façade", "ZÜRICH"):
+        ((start, stop),) = find_answers(text, [answer])
+        assert text[start:stop].lower() == answer.lower()
+    assert not has_answer(text, ["elan"]), "accents stay"
 
 
 def test_marks_that_nfd_reorders_keep_their_positions():
     text = "xa\u0301\u0327"  # NFD puts the cedilla before the acute accent
     assert decompose(text) == ("xa\u0327\u0301", [0, 1, 3, 2])
     assert find_answers(text, [text]) == [(0, 4)]
-
-
-def test_case_white_space_and_normal_form_do_not_matter_articles_and_punctuation_do():
-    text = "The  Denver\nBroncos (AFC) won."
-    assert has_answer(text, ["denver broncos"])
-    assert find_answers(text, ["denver broncos"]) == [(5, 19)]
-    assert has_answer("Beyonce\u0301 sang", ["Beyoncé"])
-    assert not has_answer(text, ["a Denver Broncos"])
-    assert not has_answer(text, ["Broncos AFC"])
-    assert has_answer(text, ["broncos (afc)"])
-    assert not has_answer(text, ["Denver Bronco"])  # whole tokens
 
 
 @pytest.mark.parametrize(
@@ -153,10 +118,6 @@ def test_any_answer_counts_and_matches_come_in_order_once():
     text = "b a b"
     assert has_answer(text, ["x", "a"])
     assert find_answers(text, ["b", "a", "B", "a b"]) == [(0, 1), (2, 3), (2, 5), (4, 5)]
-
-
-def test_overlapping_matches():
-    assert find_answers("a b a b a", ["a b a"]) == [(0, 5), (4, 9)]
 
 
 def test_regex_mode_searches_the_text_with_the_pattern():
@@ -179,12 +140,8 @@ TEXT = "Paris is big. Rome is old. Paris again."
 SPANS = [None, (0, 14), (14, 27), (27, 39), None]
 
 
-def test_with_an_offset_its_snippet_is_the_view():
+def test_with_an_offset_its_snippet_is_the_view_and_with_several_the_first_that_fits_decides():
     assert answer_views(SPANS, TEXT, ["Paris"], [27]) == ((3,), "offset")
-    assert answer_views(SPANS, TEXT, ["Paris"], [0]) == ((1,), "offset")
-
-
-def test_with_several_offsets_the_first_that_fits_decides():
     assert answer_views(SPANS, TEXT, ["Rome", "Paris"], [14, 0]) == ((2,), "offset")
     assert answer_views(SPANS, TEXT, ["big. Rome", "Rome"], [9, 14]) == ((2,), "offset")
 
@@ -199,12 +156,7 @@ def test_without_offsets_every_snippet_with_a_whole_match():
     assert answer_views(SPANS, TEXT, ["paris"]) == ((1, 3), "several")
     assert answer_views(SPANS, TokenizedText(TEXT), ["paris", "rome"]) == ((1, 2, 3), "several")
     assert answer_views(SPANS, TEXT, ["London"]) == ((), "none")
-    assert answer_views(SPANS, TEXT, [r"Ro\w+"], None, "regex") == ((2,), "one")
-
-
-def test_the_title_never_holds_an_answer():
-    # The title's snippet has no span; merged with sentences it has the sentences' span.
-    assert answer_views([None, (0, 39)], TEXT, ["Title"]) == ((), "none")
+    assert answer_views([*SPANS, (15, 27)], TEXT, [r"Ro\w+"], None, "regex") == ((2,), "one")
 
 
 WORDS = st.lists(
@@ -226,12 +178,7 @@ def test_a_span_holds_an_answer_where_it_contains_a_whole_match(text, answers, b
     assert views == ((1,) if expected else ())
 
 
-def test_a_span_holds_an_answer_by_a_pattern():
-    spans = [(14, 27), (15, 27)]
-    assert answer_views(spans, TokenizedText(TEXT), [r"Ro\w+"], mode="regex") == ((0,), "one")
-
-
-CJK = st.text("東京はガ서울가A1é. 。-", max_size=20)
+CJK = st.lists(st.sampled_from([*"東京はガ서울가A1é. 。-", "ｶﾞ"]), max_size=20).map("".join)
 
 
 def characters(text: str) -> list[str]:
@@ -248,7 +195,7 @@ def characters(text: str) -> list[str]:
     return [token.lower() for _, token in found if token]
 
 
-@given(CJK, st.text("東京ガ서A1", min_size=1, max_size=3))
+@given(CJK, st.text("東京ガ서A1", min_size=1, max_size=3) | st.just("ｶﾞ"))
 @settings(max_examples=200, deadline=None)
 def test_by_characters_an_answer_needs_no_spaces_around_it(text, answer):
     words, wanted = characters(text), characters(answer)
@@ -262,24 +209,6 @@ def test_by_characters_an_answer_needs_no_spaces_around_it(text, answer):
 @given(st.text("aB1é .-", max_size=20), st.text("aB1é .-", max_size=4))
 def test_by_characters_other_languages_are_matched_by_words(text, answer):
     assert has_answer(text, [answer], "characters") == has_answer(text, [answer])
-
-
-@pytest.mark.parametrize(
-    ("text", "answer", "by_words"),
-    [
-        ("東京タワーは港区にある。", "港区", False),
-        ("完成は1958年である", "1958年", False),
-        ("서울은 대한민국의 수도이다.", "서울", False),
-        ("A東B", "東", False),
-        ("窓はｶﾞﾗｽです", "ｶﾞﾗｽ", False),
-        ("答えは 東京 です", "東京", True),
-    ],
-)
-def test_dprs_tokens_find_no_answer_inside_a_run_of_letters(text, answer, by_words):
-    assert has_answer(text, [answer]) == by_words
-    assert has_answer(text, [answer], "characters")
-    (span,) = find_answers(text, [answer], "characters")
-    assert text[slice(*span)] == answer
 
 
 @pytest.mark.parametrize(
@@ -300,11 +229,11 @@ def test_the_language_decides_how_answers_are_matched(language, matching, mode):
 @pytest.mark.parametrize("unit", ["the king won won won. ", "won, ", "the Kïng won. won "])
 def test_an_answer_that_stands_in_a_text_many_times_is_found_each_time(unit, answer):
     text = unit * 300
-    tokens = list(re.finditer(r"\w+|[^\w\s]", text.lower()))
+    found = list(re.finditer(r"\w+|[^\w\s]", text.lower()))
     wanted = answer.split()
     plain = [
-        (tokens[first].start(), tokens[first + len(wanted) - 1].end())
-        for first in range(len(tokens) - len(wanted) + 1)
-        if [token[0] for token in tokens[first : first + len(wanted)]] == wanted
+        (found[first].start(), found[first + len(wanted) - 1].end())
+        for first in range(len(found) - len(wanted) + 1)
+        if [token[0] for token in found[first : first + len(wanted)]] == wanted
     ]
     assert find_answers(text, [answer]) == plain

@@ -42,12 +42,6 @@ def test_sentences_end_where_their_punctuation_says(text, expected):
 
 
 @given(TEXTS, st.sampled_from(sorted(cjk.LANGUAGES)))
-def test_sentences_partition_the_text(text, language):
-    assert "".join(sentences(text, language)) == text
-    assert all(sentences(text, language))
-
-
-@given(TEXTS, st.sampled_from(sorted(cjk.LANGUAGES)))
 def test_each_character_that_is_no_space_belongs_to_one_word(text, language):
     spans = cjk.word_spans(text, language)
     assert len(spans) == cjk.count_words(text, language)

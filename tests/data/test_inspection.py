@@ -1,9 +1,7 @@
 """`multiview inspect`: what is understood, counted and suggested before a run."""
 
 import json
-import os
 import shlex
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -15,18 +13,23 @@ from multiview.config.overrides import gather, validate
 from multiview.data.inspection import Lengths, inspect, sort_by_use
 from multiview.errors import InputError
 from tests.fixtures.format_files import beir, biencoder, marco, put
-from tests.fixtures.inprocess import multiview_command
 from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, small_files, write
 
 
-def inspected(*words: str, capsys, monkeypatch, status: int = 0) -> str:
-    monkeypatch.setattr(sys, "argv", ["multiview", "inspect", *words])
+@pytest.fixture
+def inspected(monkeypatch, capsys):
+    """Runs `multiview inspect`, and returns all that it prints."""
     monkeypatch.setenv("COLUMNS", "200")
-    with pytest.raises(SystemExit) as ended:
-        run_app(app)
-    printed = capsys.readouterr()
-    assert ended.value.code == status, printed
-    return printed.out + printed.err
+
+    def run(*words: str, status: int = 0) -> str:
+        monkeypatch.setattr(sys, "argv", ["multiview", "inspect", *words])
+        with pytest.raises(SystemExit) as ended:
+            run_app(app)
+        printed = capsys.readouterr()
+        assert ended.value.code == status, printed
+        return printed.out + printed.err
+
+    return run
 
 
 def value(output: str, name: str) -> str:
@@ -36,11 +39,11 @@ def value(output: str, name: str) -> str:
     )
 
 
-def test_the_counts_are_those_of_the_files(tmp_path, capsys, monkeypatch):
+def test_the_counts_are_those_of_the_files(tmp_path, inspected):
     files = small_files(tmp_path)
     text = "One. Two. Three. Four. Five. Six. Seven. Eight. Nine."
     more = write(tmp_path / "more.jsonl", [{"id": f"m{i}", "text": text, "url": "u"} for i in range(5)])
-    output = inspected(files.corpus, more, files.train, files.dev, capsys=capsys, monkeypatch=monkeypatch)
+    output = inspected(files.corpus, more, files.train, files.dev)
     assert value(output, "passages") == "30, 25 with a title"
     assert value(output, "words") == f"mean {(25 * 7 + 5 * 9) / 30:.1f}, median 7, longest 9"
     assert value(output, "sentences") == f"mean {(25 * 2 + 5 * 9) / 30:.1f}, 16.7 % have more than 8"
@@ -59,14 +62,14 @@ def test_the_counts_are_those_of_the_files(tmp_path, capsys, monkeypatch):
     assert validate(gather(None, settings)).corpus.source == (files.corpus, more), "the line can be typed"
 
 
-def test_problems_are_counted_with_the_first_of_each(tmp_path, capsys, monkeypatch):
+def test_problems_are_counted_with_the_first_of_each(tmp_path, inspected):
     rows = passage_rows(10)
     passages = write(tmp_path / "p.jsonl", [*rows, rows[3], rows[4], {"id": "e", "text": " "}])
     asked = question_rows("t", 12, 12)
     asked[2]["answer_starts"] = [3]
     asked[5]["answers"] = []
     questions = write(tmp_path / "q.jsonl", [*asked, asked[0]])
-    output = inspected(passages, questions, capsys=capsys, monkeypatch=monkeypatch, status=2)
+    output = inspected(passages, questions, status=2)
     for problem in (
         "passages whose id was used before: 2, the first:\n    p.jsonl row 11: passage id 'p3' was used before, in p.jsonl row 4",
         "passages without text: 1\n    p.jsonl row 13",
@@ -156,57 +159,34 @@ def test_what_a_run_refuses_is_a_problem_in_the_same_words(tmp_path, passages, g
     assert str(refused.value) in found.problems.first.values()
 
 
-def test_nothing_is_named(capsys, monkeypatch):
-    output = inspected(capsys=capsys, monkeypatch=monkeypatch, status=2)
-    assert output.startswith("error: nothing is named")
-
-
-def test_a_pattern_is_quoted_for_the_settings(tmp_path, capsys, monkeypatch):
+def test_a_pattern_is_quoted_for_the_settings(tmp_path, inspected, monkeypatch):
     write(tmp_path / "a, b.jsonl", passage_rows(3))
     pattern = str(tmp_path / "*.jsonl")
-    output = inspected(pattern, str(tmp_path / "a, b.jsonl"), capsys=capsys, monkeypatch=monkeypatch)
+    output = inspected(pattern, str(tmp_path / "a, b.jsonl"))
     assert value(output, "passages") == "3, 3 with a title"
     monkeypatch.chdir(tmp_path)
-    assert "Problems\n  none" in inspected("*.jsonl", capsys=capsys, monkeypatch=monkeypatch)
+    assert "Problems\n  none" in inspected("*.jsonl")
 
 
-def test_what_comes_without_answers_or_without_passages_is_said(tmp_path, capsys, monkeypatch):
+def test_what_comes_without_answers_or_without_passages_is_said(tmp_path, inspected):
     scifact = str(beir(tmp_path / "scifact", "train", "test"))
-    output = inspected(scifact, capsys=capsys, monkeypatch=monkeypatch)
+    output = inspected(scifact)
     assert value(output, "answers") == "none: ranked by gold passages alone"
     assert output.count("judgements (qrels)") == 2
     psgs = put(tmp_path / "psgs_w100.tsv", "id\ttext\ttitle\n7\tx\tT\n18768923\ty\tU\n")
     qa = put(tmp_path / "nq-test.qa.csv", "who?\t['a', 'b']\n")
     words = [psgs, biencoder(tmp_path), qa, "--set", "questions.max_missing_gold=0.5"]
     words += ["--set", "questions.free_answers=true"]
-    output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch)
+    output = inspected(*words)
     assert "none: ranked by answers alone" in output and "--set questions.max_missing_gold=0.5" in output
-    output = inspected(psgs, qa, capsys=capsys, monkeypatch=monkeypatch)
+    output = inspected(psgs, qa)
     assert "name training questions: --set questions.source=…" in output
 
 
-def test_questions_that_are_named_for_training_are_training_questions_whatever_their_gold_column(
-    tmp_path, capsys, monkeypatch
-):
-    rows = [{"qid": "q", "question": "who?", "answers": ["a"], "positive_passage_id": "p"}]
-    file = write(tmp_path / "train.jsonl", rows)
-    output = inspected(file, capsys=capsys, monkeypatch=monkeypatch, status=2)
-    assert "Training questions\n" in output and "Dev questions" not in output
-    assert "names them, set questions.columns={positive_ids: positive_passage_id}" in output
-
-
-def test_a_control_character_cuts_no_end_off(tmp_path, capsys, monkeypatch):
-    text = "The \x1b[31mriver\x1b]0;pwn\x07 \u202eruns to the sea."
-    corpus = write(tmp_path / "p.jsonl", [{"id": "p", "text": text}])
-    words = (corpus, "--set", "corpus.shards=1")
-    output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch)
-    assert value(output, "first") == "p  The ?[31mriver?]0;pwn? ?runs to the sea."
-
-
-def test_what_is_left_out_is_said_and_no_problem(tmp_path, capsys, monkeypatch):
+def test_what_is_left_out_is_said_and_no_problem(tmp_path, inspected):
     folder = beir(tmp_path / "scifact", "train", "test")
     put(folder / "qrels/test.tsv", "query-id\tcorpus-id\tscore\n1\t4983\t1\n1\tgone\t2\n77\t4983\t1\n")
-    output = inspected(str(folder), capsys=capsys, monkeypatch=monkeypatch)
+    output = inspected(str(folder))
     assert "Problems\n  none\n\nRemarks\n" in output
     assert (
         "judged questions that are in no file of questions: 1\n    test.tsv: no file of questions has '77'"
@@ -218,14 +198,12 @@ def test_what_is_left_out_is_said_and_no_problem(tmp_path, capsys, monkeypatch):
     assert line in output
 
 
-def test_questions_of_both_sets_are_kept_by_a_run_and_never_said_to_be_left_out(
-    tmp_path, capsys, monkeypatch
-):
+def test_questions_of_both_sets_are_kept_by_a_run_and_never_said_to_be_left_out(tmp_path, inspected):
     folder = beir(tmp_path / "scifact", "train", "test")
     judgements = (folder / "qrels/train.tsv").read_text().splitlines(keepends=True)
     with (folder / "qrels/test.tsv").open("a") as file:
         file.writelines(judgements[1:])
-    output = inspected(str(folder), capsys=capsys, monkeypatch=monkeypatch)
+    output = inspected(str(folder))
     (line,) = [line.strip() for line in output.splitlines() if "both train and dev" in line]
     assert line.startswith("questions in both train and dev: both keep them")
     done = Done(
@@ -236,20 +214,13 @@ def test_questions_of_both_sets_are_kept_by_a_run_and_never_said_to_be_left_out(
     assert [q.qid for q in done.train] == ["0"] and {q.qid for q in done.dev} == {"0", "1"}, "and does it"
 
 
-def test_what_cannot_be_read_is_a_line(tmp_path, capsys, monkeypatch):
-    output = inspected(str(tmp_path / "none.json"), capsys=capsys, monkeypatch=monkeypatch, status=2)
-    assert output.splitlines() == [f"error: {tmp_path / 'none.json'}: no such file or folder"]
-    train = small_files(tmp_path).train
-    output = inspected(train, capsys=capsys, monkeypatch=monkeypatch, status=2)
-    assert "corpus.source: name the passages; train.jsonl holds only questions" in output
-
-
-def test_sentence_data_that_are_not_installed_are_no_problem_of_the_sources(tmp_path, capsys, monkeypatch):
+def test_sentence_data_that_are_not_installed_are_no_problem_of_the_sources(tmp_path, inspected):
     files = small_files(tmp_path)
     words = (files.corpus, files.train, "--set", "corpus.language=malayalam")
-    printed = inspected(*words, capsys=capsys, monkeypatch=monkeypatch, status=2)
-    assert printed.startswith(
-        "error: corpus.language=malayalam: NLTK's sentence data for it are not installed"
+    printed = inspected(*words, status=2)
+    assert printed == (
+        "error: corpus.language=malayalam: NLTK's sentence data for it are not installed; run: "
+        "python -m nltk.downloader punkt_tab (in a checkout: python images/sentence_data.py malayalam)\n"
     )
 
 
@@ -260,20 +231,6 @@ def test_lengths_are_counted(numbers):
     assert (lengths.median, lengths.longest) == (expected, max(numbers, default=0))
     assert lengths.mean == pytest.approx(sum(numbers) / len(numbers) if numbers else 0)
     assert lengths.above(3) == pytest.approx(sum(n > 3 for n in numbers) / max(1, len(numbers)))
-
-
-def test_nothing_heavy_is_imported(tmp_path):
-    write(tmp_path / "p.jsonl", passage_rows(3))
-    code = (
-        "import sys; from multiview.cli.app import main\n"
-        f"sys.argv = ['multiview', 'inspect', {str(tmp_path)!r}]\n"
-        "try: main()\n"
-        "except SystemExit: print(sorted({'torch', 'transformers', 'mlflow', 'kfp'} & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_it_reads_what_a_run_reads(tmp_path):
@@ -290,40 +247,30 @@ def test_it_reads_what_a_run_reads(tmp_path):
 
 
 def test_columns_that_are_not_read_are_named_and_one_that_may_hold_gold_passages_is_suggested(
-    tmp_path, capsys, monkeypatch
+    tmp_path, inspected
 ):
     passages = write(tmp_path / "passages.jsonl", passage_rows(5))
-    rows = [
-        {
-            "qid": f"q{n}",
-            "question": "?",
-            "answers": [f"word{n}"],
-            "positive_passage_id": f"p{n}",
-            "source": "x",
-        }
-        for n in range(5)
-    ]
-    train = write(tmp_path / "train.jsonl", rows)
-    output = inspected(passages, train, capsys=capsys, monkeypatch=monkeypatch, status=2)
+    named = ({"qid": f"q{n}", "answers": [f"word{n}"], "positive_passage_id": f"p{n}"} for n in range(5))
+    train = write(tmp_path / "train.jsonl", [{"question": "?", **each, "source": "x"} for each in named])
+    output = inspected(passages, train, status=2)
     assert value(output, "not read") == "positive_passage_id, source"
     assert (
         "questions.source: if its column positive_passage_id names them, set questions.columns={positive_ids: positive_passage_id}"
         in output
     )
     words = (passages, train, "--set", "questions.columns={positive_ids: positive_passage_id}")
-    output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch)
+    output = inspected(*words)
     assert value(output, "not read") == "source" and "Remarks" not in output
     assert value(output, "AVQ").startswith("1.00")
 
 
-def test_on_a_narrow_terminal_no_figure_is_cut(tmp_path, monkeypatch, capsys):
+def test_on_a_narrow_terminal_no_figure_is_cut(tmp_path, monkeypatch, inspected):
     (tmp_path / "p.jsonl").write_text(
         '{"id": "a-very-long-identifier-0001", "text": "One two. Three four."}\n{"id": "b", "text": "Five."}\n'
     )
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.chdir(tmp_path)
-    shown = multiview_command(monkeypatch, capsys, "inspect", "p.jsonl", "--set", "corpus.shards=1")
-    rows = " ".join(shown.split())
+    rows = " ".join(inspected("p.jsonl", "--set", "corpus.shards=1").split())
     assert "mean 2.5, median 1, longest 4" in rows and "have more than 8" in rows
     assert "a-very-long… One" in rows, "an id leaves room for its text"
     assert "1 passages" not in rows

@@ -28,23 +28,30 @@ from tests.fixtures.format_files import put
 from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, small_files, write
 
 
-def test_passages_are_cut_in_order_into_shards_of_nearly_equal_length(tmp_path, files):
-    done = Done(tmp_path / "out", *settings(files))
-    assert done.ids == [f"p{i}" for i in range(25)]
-    shards = shard_files(done.output["passages"])
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory) -> Done:
+    """The split of the small files."""
+    folder = tmp_path_factory.mktemp("usual")
+    return Done(folder / "out", *settings(small_files(folder)))
+
+
+def test_passages_are_cut_in_order_into_shards_of_nearly_equal_length(usual):
+    assert usual.ids == [f"p{i}" for i in range(25)]
+    shards = shard_files(usual.output["passages"])
     assert [file.name for file in shards] == ["shard-00.parquet", "shard-01.parquet", "shard-02.parquet"]
     assert [pq.read_metadata(file).num_rows for file in shards] == [9, 8, 8]
-    assert count_passages(done.output["passages"]) == 25
+    assert count_passages(usual.output["passages"]) == 25
 
 
-def test_files_are_the_same_to_the_byte_on_any_number_of_cores(tmp_path, files, monkeypatch):
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize("cores", ["1", "2"])
+def test_equal_input_gives_equal_bytes_whatever_its_format_and_on_any_number_of_cores(
+    tmp_path, files, monkeypatch, usual, suffix, cores
+):
     """With several, other processes have begun with the first passages before the questions are read."""
-    files.corpus = write(tmp_path / "corpus.parquet", passage_rows(25))
-    written = []
-    for cores in ("1", "2"):
-        monkeypatch.setenv("OMP_NUM_THREADS", cores)
-        written.append(Done(tmp_path / cores, *settings(files)).bytes())
-    assert written[0] == written[1]
+    monkeypatch.setenv("OMP_NUM_THREADS", cores)
+    files.corpus = write(tmp_path / f"same.{suffix}", passage_rows(25))
+    assert Done(tmp_path / "out", *settings(files)).bytes() == usual.bytes()
 
 
 def test_the_first_fault_that_is_told_is_that_of_the_questions_on_any_number_of_cores(
@@ -59,9 +66,8 @@ def test_the_first_fault_that_is_told_is_that_of_the_questions_on_any_number_of_
             Done(tmp_path / cores, *settings(files))
 
 
-def test_a_shard_has_the_columns_of_the_contract_and_the_users_own(tmp_path, files):
-    done = Done(tmp_path / "out", *settings(files))
-    table = pq.read_table(shard_files(done.output["passages"])[0])
+def test_a_shard_has_the_columns_of_the_contract_and_the_users_own(usual):
+    table = pq.read_table(shard_files(usual.output["passages"])[0])
     assert table.schema.names == ["id", "title", "text", "sentence_ends", "content_hash", "year"]
     assert table.schema.field("sentence_ends").type == pa.list_(pa.int32())
     row = table.to_pylist()[3]
@@ -74,16 +80,16 @@ def test_a_shard_has_the_columns_of_the_contract_and_the_users_own(tmp_path, fil
         "content_hash": content_hash("Title 3", text),
         "year": 1903,
     }
-    assert done.passages[3] == Passage("p3", "Title 3", text, sentence_ends(text))
+    assert usual.passages[3] == Passage("p3", "Title 3", text, sentence_ends(text))
 
 
-def test_questions_are_written_in_order_and_counts_reported(tmp_path, files):
-    done = Done(tmp_path / "out", *settings(files))
+def test_questions_are_written_in_order_and_counts_reported(usual):
+    done, facts = usual, dict(usual.events.facts)
     assert [q.qid for q in done.train] == [f"t{i}" for i in range(40)]
     assert [q.qid for q in done.dev] == [f"d{i}" for i in range(10)]
-    assert done.events.facts.pop("nltk") == version("nltk"), "sentences are split as it does"
-    assert done.events.facts.pop("columns") == {"year": "int64"}
-    assert done.events.facts == {
+    assert facts.pop("nltk") == version("nltk"), "sentences are split as it does"
+    assert facts.pop("columns") == {"year": "int64"}
+    assert facts == {
         "passages": 25,
         "train_questions": 40,
         "dev_questions": 10,
@@ -98,15 +104,8 @@ def test_questions_are_written_in_order_and_counts_reported(tmp_path, files):
         "avq": 2.0,
         "sentences_per_passage": 2.0,
     }
-    assert {name: value for name, value, _ in done.events.metrics} == done.events.facts
+    assert {name: value for name, value, _ in done.events.metrics} == facts
     assert done.events.steps[-1] == (25, 25, "passages") and done.events.warnings == []
-
-
-def test_equal_input_gives_equal_bytes_whatever_its_format(tmp_path, files):
-    first = Done(tmp_path / "1", *settings(files)).bytes()
-    assert Done(tmp_path / "2", *settings(files)).bytes() == first
-    other = write(tmp_path / "corpus.parquet", passage_rows(25))
-    assert Done(tmp_path / "3", Corpus(source=(other,), shards=3), settings(files)[1]).bytes() == first
 
 
 def test_a_corpus_in_several_files_may_have_different_columns(tmp_path, files):
@@ -221,12 +220,6 @@ def test_passages_without_text_are_left_out_or_have_their_title(tmp_path, files)
     assert (done.passages[-1].title, done.passages[-1].text) == ("", "Only a title")
 
 
-def test_a_question_of_both_sets_is_reported(tmp_path, files):
-    done = Done(tmp_path / "out", *settings(files, dev_source=(files.train,)))
-    (line,) = done.events.warnings
-    assert line.startswith("questions in both train and dev: ") and ": 40, the first" in line
-
-
 def test_other_questions_of_the_same_ids_are_not_reported(tmp_path, files):
     """Ids that count from 1, and those of DPR's files, which hold none."""
     rows = [row | {"question": f"And {row['question']}"} for row in question_rows("t", 40, 20)]
@@ -240,24 +233,11 @@ def test_other_questions_of_the_same_ids_are_not_reported(tmp_path, files):
 
 
 def squad(path: Path, *paragraphs: tuple[str, str], name: str = "q") -> str:
-    articles = [
-        {
-            "title": title,
-            "paragraphs": [
-                {
-                    "context": text,
-                    "qas": [
-                        {
-                            "id": f"{name}{i}",
-                            "question": "Which?",
-                            "answers": [{"text": text[:3], "answer_start": 0}],
-                        }
-                    ],
-                }
-            ],
-        }
-        for i, (title, text) in enumerate(paragraphs)
-    ]
+    articles = []
+    for number, (title, text) in enumerate(paragraphs):
+        answers = [{"text": text[:3], "answer_start": 0}]
+        asked = [{"id": f"{name}{number}", "question": "Which?", "answers": answers}]
+        articles.append({"title": title, "paragraphs": [{"context": text, "qas": asked}]})
     path.write_text(json.dumps({"version": "1.1", "data": articles}))
     return str(path)
 
@@ -275,22 +255,19 @@ def test_squad_brings_its_passages_each_once(tmp_path):
 
 
 def test_the_key_sees_content_and_no_place(tmp_path, files):
-    before = sources_fingerprint(
-        Config.partial(dict(zip(("corpus", "questions"), settings(files), strict=True)))
-    )
+    def fingerprint(files: SimpleNamespace) -> dict:
+        return sources_fingerprint(
+            Config.partial(dict(zip(("corpus", "questions"), settings(files), strict=True)))
+        )
+
+    before = fingerprint(files)
     (tmp_path / "moved").mkdir()
     moved = SimpleNamespace(
         **{n: str(Path(f).rename(tmp_path / "moved" / Path(f).name)) for n, f in vars(files).items()}
     )
-    after = sources_fingerprint(
-        Config.partial(dict(zip(("corpus", "questions"), settings(moved), strict=True)))
-    )
-    assert before == after and str(tmp_path) not in json.dumps(before)
+    assert fingerprint(moved) == before and str(tmp_path) not in json.dumps(before)
     Path(moved.corpus).write_text("")
-    assert (
-        sources_fingerprint(Config.partial(dict(zip(("corpus", "questions"), settings(moved), strict=True))))
-        != before
-    )
+    assert fingerprint(moved) != before
 
 
 # --- real data ---
@@ -318,17 +295,11 @@ def test_squads_json_and_parquet_forms_are_one_and_the_same(tmp_path, data):
     assert set(from_json.passages) == set(from_parquet.passages)
 
 
-def with_negatives(file: str, negatives: dict[str, list[str]]) -> str:
-    """A copy of a file of questions in which some name their negatives."""
-    rows = [json.loads(line) for line in Path(file).read_text().splitlines()]
-    rows = [{**row, "negative_ids": negatives.get(row["qid"], [])} for row in rows]
-    return write(Path(file).with_name("with-negatives.jsonl"), rows)
-
-
 def test_given_negatives_are_kept_where_they_are_wanted(tmp_path, files):
     corpus, asked = settings(files)
-    (source,) = asked.source
-    source = with_negatives(source, {"t0": ["p7", "p24", "gone", "p7"], "t1": ["gone"]})
+    rows = question_rows("t", 40, 20)
+    rows[0]["negative_ids"], rows[1]["negative_ids"] = ["p7", "p24", "gone", "p7"], ["gone"]
+    source = write(tmp_path / "negatives" / "train.jsonl", rows)
     done = {}
     for wanted in ("bm25", "given", "both"):
         section = asked.model_copy(update={"source": (source,), "hard_negatives": wanted})
@@ -348,17 +319,7 @@ def test_given_negatives_are_kept_where_they_are_wanted(tmp_path, files):
     }
 
 
-def test_given_negatives_that_nobody_names_are_an_error(tmp_path, files):
-    corpus, asked = settings(files)
-    with pytest.raises(
-        InputError, match=r"questions\.hard_negatives=given: no training question names a negative"
-    ):
-        Done(tmp_path / "out", corpus, asked.model_copy(update={"hard_negatives": "given"}))
-
-
-def test_a_corpus_without_questions_is_split_where_questions_are_made(tmp_path):
-    corpus, questions = settings(small_files(tmp_path))
-    done = Done(tmp_path / "made", corpus, Questions(origin="crop"))
-    labelled = Done(tmp_path / "labelled", corpus, questions)
+def test_a_corpus_without_questions_is_split_where_questions_are_made(tmp_path, files, usual):
+    done = Done(tmp_path / "made", settings(files)[0], Questions(origin="crop"))
     assert done.train == done.dev == []
-    assert done.passages == labelled.passages and done.events.warnings == []
+    assert done.passages == usual.passages and done.events.warnings == []

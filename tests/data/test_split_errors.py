@@ -81,30 +81,17 @@ def test_passages_of_one_id_have_one_text(tmp_path, form, suffix):
     assert done.ids == ["1"], "equal copies are one passage"
 
 
-def test_empty_text_or_id_names_the_row(tmp_path, files):
+def test_a_text_of_white_space_and_a_null_one_name_the_row(tmp_path, files):
     questions = settings(files)[1]
     for row, message in (
         ({"id": "z", "text": " \n"}, "row 2: passage 'z' has no text"),
-        ({"id": "", "text": "x"}, "row 2: .* id is empty"),
-        ({"id": "a\0", "text": "x"}, r"row 2: the passage's id 'a\\x00' holds a NUL character"),
         ({"id": "n", "text": None}, r"row 2: passage 'n' has no text.*corpus\.empty_text"),
     ):
         bad = write(tmp_path / "bad.jsonl", [passage_rows(1)[0], row])
-        fails(tmp_path / row["id"].strip("\0"), message, Corpus(source=(bad,)), questions)
+        fails(tmp_path / row["id"], message, Corpus(source=(bad,)), questions)
 
 
-def test_an_empty_corpus(tmp_path, files):
-    empty = write(tmp_path / "empty.jsonl", [])
-    fails(tmp_path, r"empty\.jsonl: no passages", Corpus(source=(empty,)), settings(files)[1])
-    fails(
-        tmp_path / "q",
-        r"empty\.jsonl: no questions",
-        Corpus(source=(files.corpus,)),
-        Questions(source=(empty,)),
-    )
-
-
-@pytest.mark.parametrize("shift", [1, -1, 1000, -100])
+@pytest.mark.parametrize("shift", [-1, 1000])
 def test_answers_that_their_passages_do_not_hold_say_what_stands_there(tmp_path, files, shift):
     rows = question_rows("t", 3, 3)
     rows[2]["answer_starts"][0] += shift
@@ -118,10 +105,6 @@ def test_answers_that_their_passages_do_not_hold_say_what_stands_there(tmp_path,
     fails(tmp_path, message, *settings(files))
 
 
-def test_fewer_passages_than_shards(tmp_path, files):
-    fails(tmp_path, r"corpus\.shards=26: the corpus has only 25", *settings(files, shards=26))
-
-
 def test_no_source_of_passages_or_questions(tmp_path, files):
     fails(tmp_path, r"corpus\.source: name the passages; train\.jsonl", Corpus(), settings(files)[1])
     fails(tmp_path / "q", r"questions\.source", settings(files)[0], Questions())
@@ -129,16 +112,6 @@ def test_no_source_of_passages_or_questions(tmp_path, files):
     fails(tmp_path / "made", r"corpus\.source: .* none is named", Corpus(), made)
     gold = corpus.model_copy(update={"keep": "gold"})
     fails(tmp_path / "gold", r"corpus\.keep=gold: .* corpus\.keep=all", gold, made)
-
-
-def test_a_column_of_two_types(tmp_path, files):
-    other = write(tmp_path / "more.jsonl", [{"id": "z", "text": "x", "year": ["a"]}])
-    fails(
-        tmp_path,
-        r"more\.jsonl row 1: the type differs .* in column 'year' \(.* after int64\); give a column one type",
-        Corpus(source=(files.corpus, other)),
-        settings(files)[1],
-    )
 
 
 def test_a_mapping_to_a_column_that_no_file_has(tmp_path, files):

@@ -77,10 +77,7 @@ CELLS = (
         )
     }
     | {
-        "gold passages as Postgres writes them": Case(
-            {"p.jsonl": LINES, "q.csv": 'qid,question,positive_ids\nq1,Who?,"{t0,t1}"\n'},
-            ("positive_ids", "looks like a list"),
-        ),
+        "gold passages as Postgres writes them": Case({"p.jsonl": LINES, "q.csv": 'qid,question,positive_ids\nq1,Who?,"{t0,t1}"\n'}, ("positive_ids", "looks like a list")),
         "answers that no gold passage holds": Case(
             asked("Toll|Mirja Toll"),
             (
@@ -99,9 +96,7 @@ CELLS = (
             )
             for mark in ("|", "; ", "\t", "\n")
         },
-        "answers between | that are free": Case(
-            asked("Toll|Mirja Toll"), settings=("questions.free_answers=true",), remarks=("free answers",)
-        ),
+        "answers between | that are free": Case(asked("Toll|Mirja Toll"), settings=("questions.free_answers=true",), remarks=("free answers",)),
         "answers that are patterns": Case(
             asked("Toll|Brandt"),
             questions=[
@@ -162,19 +157,11 @@ CELLS = (
             },
             remarks=("free answers", "question a"),
         ),
-        "answers of dev questions that no gold passage holds": Case(
-            asked("Toll;Mirja Toll", "dev.csv"),
-            ("questions.dev_source: none of the answers of 1 question",),
-        ),
-        "free answers": Case(
-            asked("yes"), settings=("questions.free_answers=true",), remarks=("free answers",)
-        ),
-        "free answers beside others": Case(
-            asked("yes") | {"more.csv": "qid,question,answers,positive_ids\nq3,Who?,Toll,t0\n"},
-            remarks=("free answers",),
-        ),
+        "answers of dev questions that no gold passage holds": Case(asked("Toll;Mirja Toll", "dev.csv"), ("questions.dev_source: none of the answers of 1 question",)),
+        "free answers": Case(asked("yes"), settings=("questions.free_answers=true",), remarks=("free answers",)),
+        "free answers beside others": Case(asked("yes") | {"more.csv": "qid,question,answers,positive_ids\nq3,Who?,Toll,t0\n"}, remarks=("free answers",)),
     }
-)
+)  # fmt: skip
 
 
 LOOK_ALIKES = {

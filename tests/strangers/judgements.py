@@ -8,10 +8,12 @@ QUERIES = "q1\tWho founded Orlen?\nq2\tWho built the bridge?\n"
 JUDGED = [("Who founded Orlen?", (), ("t0",)), ("Who built the bridge?", (), ("t1",))]
 
 
-def judged(name: str, content: Content) -> Case:  # type: ignore[valid-type]
+def judged(name: str, content: Content, *refused: str, queries: str = QUERIES) -> Case:  # type: ignore[valid-type]
+    """Judgements beside passages and queries: of the two questions, unless they are refused."""
     return Case(
-        {"p.jsonl": LINES, "queries.tsv": QUERIES, name: content},
-        questions=JUDGED,
+        {"p.jsonl": LINES, "queries.tsv": queries, name: content},
+        refused,
+        questions=None if refused else JUDGED,
         sources=("p.jsonl",),
         settings=(f"questions.dev_source=[FOLDER/queries.tsv, FOLDER/{name}]",),
     )
@@ -39,71 +41,41 @@ JUDGEMENTS = {
     "three columns without a header": judged("qrels.tsv", "q1\tt0\t1\nq2\tt1\t1\n"),
     "lines of JSON": judged("qrels.jsonl", lines(*HF_QRELS)),
     "Parquet": judged("qrels.parquet", parquet_of(HF_QRELS)),
-    "a CSV with commas in ids": Case(
-        {
-            "p.jsonl": LINES,
-            "queries.tsv": "q,1\tWho founded Orlen?\nq2\tWho built the bridge?\n",
-            "qrels.csv": '"query-id", "corpus-id", "score"\n"q,1", "t0", "1"\n"q2", "t1", "1"\n',
-        },
-        questions=JUDGED,
-        sources=("p.jsonl",),
-        settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.csv]",),
-    ),
+    "a CSV with commas in ids": judged("qrels.csv", '"query-id", "corpus-id", "score"\n"q,1", "t0", "1"\n"q2", "t1", "1"\n', queries=QUERIES.replace("q1", "q,1")),
     "marks of joined files": judged("qrels.txt", "\ufeffq1 0 t0 1\n\ufeffq2 0 t1 1\n"),
     **{
-        f"an id that is {value!r}": Case(
-            judged("qrels.jsonl", lines(*HF_QRELS, {"query-id": "q2", "corpus-id": value, "score": 1})).files,
-            ("qrels.jsonl row 4: not a judgement",),
-            sources=("p.jsonl",),
-            settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.jsonl]",),
+        f"an id that is {value!r}": judged(
+            "qrels.jsonl",
+            lines(*HF_QRELS, {"query-id": "q2", "corpus-id": value, "score": 1}),
+            "qrels.jsonl row 4: not a judgement",
         )
         for value in (None, ["t0", "t1"], True, float("nan"))
     },
-    "ids that meet as numbers": Case(
-        {
-            "p.jsonl": LINES,
-            "queries.tsv": "1\tWho?\n1.0\tWhere?\n",
-            "qrels.jsonl": lines(*({"query-id": qid, "corpus-id": "t0", "score": 1} for qid in (1, 1.0))),
-        },
-        ("qrels.jsonl row 2: ids like 1 and 1.0 are one id; write them as texts",),
-        sources=("p.jsonl",),
-        settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.jsonl]",),
+    "ids that meet as numbers": judged(
+        "qrels.jsonl",
+        lines(*({"query-id": qid, "corpus-id": "t0", "score": 1} for qid in (1, 1.0))),
+        "qrels.jsonl row 2: ids like 1 and 1.0 are one id; write them as texts",
+        queries="1\tWho?\n1.0\tWhere?\n",
     ),
-    "a grade that is no whole number": Case(
-        judged("qrels.txt", "q1 0 t0 0.5\n").files,
-        ("qrels.txt line 1", "the grade '0.5' is no whole number"),
-        sources=("p.jsonl",),
-        settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.txt]",),
-    ),
+    "a grade that is no whole number": judged("qrels.txt", "q1 0 t0 0.5\n", "qrels.txt line 1", "the grade '0.5' is no whole number"),
     **{
-        f"no relevant passage, {why}": Case(
-            judged("qrels.tsv", content).files,
-            ("qrels.tsv: no passage of 2 judged questions has a grade above 0", "qid 0 pid relevance"),
-            sources=("p.jsonl",),
-            settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.tsv]",),
-        )
+        f"no relevant passage, {why}": judged("qrels.tsv", content, "qrels.tsv: no passage of 2 judged questions has a grade above 0", "qid 0 pid relevance")
         for why, content in {
             "by grade": "q1 0 t0 0\nq2 0 t1 -1\n",
             "by the order of the columns": "q1\tt0\t1\t0\nq2\tt1\t1\t0\n",
         }.items()
     },
-    "prose": Case(
-        judged("qrels.txt", "These are judgements.\n").files,
-        ("qrels.txt line 1: not a judgement",),
-        sources=("p.jsonl",),
-        settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.txt]",),
-    ),
+    "prose": judged("qrels.txt", "These are judgements.\n", "qrels.txt line 1: not a judgement"),
     **{
-        f"a run called {name}": Case(
-            judged(name, "q1 Q0 t0 1 12.5 bm25\nq2 Q0 t1 1 1e-3 bm25\n").files,
-            (f"{name} line 1: a run's ranking, not a judgement (query-id corpus-id score",),
-            sources=("p.jsonl",),
-            settings=(f"questions.dev_source=[FOLDER/queries.tsv, FOLDER/{name}]",),
+        f"a run called {name}": judged(
+            name,
+            "q1 Q0 t0 1 12.5 bm25\nq2 Q0 t1 1 1e-3 bm25\n",
+            f"{name} line 1: a run's ranking, not a judgement (query-id corpus-id score",
         )
         for name in ("qrels.txt", "run.trec", "bm25.tsv")
     },
     "triples of ColBERT's": Case(
-        judged("triples.jsonl", "[1, 2, 3]\n[2, 1, 3]\n").files,
+        {"p.jsonl": LINES, "triples.jsonl": "[1, 2, 3]\n[2, 1, 3]\n"},
         ("triples.jsonl row 1: not a JSON object; triples of ids belong into a file triples*.tsv",),
         sources=("p.jsonl",),
         settings=("questions.dev_source=[FOLDER/triples.jsonl]",),
@@ -162,4 +134,4 @@ JUDGEMENTS = {
         passages=["t0", "t1"],
         remarks=("files and folders that are not read", "queries.jsonl"),
     ),
-}
+}  # fmt: skip

@@ -31,29 +31,16 @@ BY_PLACE = (
 )
 
 OBJECTS = {
-    "questions under other names": Case(
-        {"p.jsonl": LINES, "train.jsonl": lines(TEVATRON_2)},
-        ("no column 'qid' among query_id, query_text", "questions.columns={qid: yours}"),
-    ),
+    "questions under other names": Case({"p.jsonl": LINES, "train.jsonl": lines(TEVATRON_2)}, ("no column 'qid' among query_id, query_text", "questions.columns={qid: yours}")),
     "ids of passages under a name of passages": Case(
         {"p.jsonl": LINES, "train.jsonl": lines({"qid": "q", "query": "Who?", "positive": "t0"})},
         questions=[("Who?", (), ("t0",))] * 2,
         settings=(*BY_PLACE, "questions.columns={question: query, positive_ids: positive}"),
         sources=(),
     ),
-    "Elasticsearch's dump": Case(
-        {"p.json": ELASTIC},
-        passages=["1", "2"],
-        settings=("corpus.columns={title: _source.title, text: _source.text}",),
-    ),
-    "Elasticsearch's dump without a mapping": Case(
-        {"p.json": ELASTIC}, ("no column 'text'", "yours.inner, of an object")
-    ),
-    "Elasticsearch's dump under a wrong name": Case(
-        {"p.json": ELASTIC},
-        ("no column '_source.titel'",),
-        settings=("corpus.columns={title: _source.titel, text: _source.text}",),
-    ),
+    "Elasticsearch's dump": Case({"p.json": ELASTIC}, passages=["1", "2"], settings=("corpus.columns={title: _source.title, text: _source.text}",)),
+    "Elasticsearch's dump without a mapping": Case({"p.json": ELASTIC}, ("no column 'text'", "yours.inner, of an object")),
+    "Elasticsearch's dump under a wrong name": Case({"p.json": ELASTIC}, ("no column '_source.titel'",), settings=("corpus.columns={title: _source.titel, text: _source.text}",)),
     "an object where a text is named": Case(
         {"p.jsonl": lines({"id": "a", "x": {"y": {"z": 1}}})},
         ("row 1: column 'x.y' holds an object",),
@@ -84,17 +71,10 @@ OBJECTS = {
         passages=["t0", "t1"],
         settings=("corpus.columns={id: Item.id.S, text: Item.text.S}",),
     ),
-    "a text that is a list": Case(
-        {"p.jsonl": lines({"id": "a", "text": ["A lake.", "A bridge."]})},
-        ("is list", "join its texts, or give each a row"),
-    ),
-    "NaN in a list": Case(
-        {"p.json": '[{"id": "a", "title": NaN, "text": "x"}]'}, ("without NaN or comments?", ".jsonl")
-    ),
+    "a text that is a list": Case({"p.jsonl": lines({"id": "a", "text": ["A lake.", "A bridge."]})}, ("is list", "join its texts, or give each a row")),
+    "NaN in a list": Case({"p.json": '[{"id": "a", "title": NaN, "text": "x"}]'}, ("without NaN or comments?", ".jsonl")),
     "LangChain's": Case({"p.jsonl": lines(LANGCHAIN)}, passages=["a.txt"], settings=BY_SOURCE),
-    "LangChain's in Parquet": Case(
-        {"p.parquet": parquet_of([LANGCHAIN])}, passages=["a.txt"], settings=BY_SOURCE
-    ),
+    "LangChain's in Parquet": Case({"p.parquet": parquet_of([LANGCHAIN])}, passages=["a.txt"], settings=BY_SOURCE),
     "a map of Spark": Case(
         {
             "p.parquet": table(
@@ -105,14 +85,8 @@ OBJECTS = {
         passages=["a.txt"],
         settings=BY_SOURCE,
     ),
-    "an object in a cell": Case(
-        {"p.csv": 'page_content,metadata\nOrlen.,"{""source"": ""a.txt""}"\n'},
-        passages=["a.txt"],
-        settings=BY_SOURCE,
-    ),
-    "a name with a dot": Case(
-        {"p.csv": "id,meta.text\na,Orlen.\n"}, passages=["a"], settings=("corpus.columns={text: meta.text}",)
-    ),
+    "an object in a cell": Case({"p.csv": 'page_content,metadata\nOrlen.,"{""source"": ""a.txt""}"\n'}, passages=["a.txt"], settings=BY_SOURCE),
+    "a name with a dot": Case({"p.csv": "id,meta.text\na,Orlen.\n"}, passages=["a"], settings=("corpus.columns={text: meta.text}",)),
     "KILT's questions": Case(
         {"p.jsonl": LINES, "train.jsonl": lines(*KILT)},
         questions=[
@@ -126,4 +100,4 @@ OBJECTS = {
         ("output.answers}: no file of questions has this column",),
         settings=(f"questions.columns={{{NAMED_WITHIN}, answers: output.answers}}",),
     ),
-}
+}  # fmt: skip

@@ -7,33 +7,18 @@ from tests.strangers.case import LINES, Case, lines
 ASKED_BY_ID = [{"qid": f"q{n}", "question": f"Who {n}?", "positive_ids": [f"t{n}"]} for n in range(2)]
 
 TABLES = {
-    "ids of passages beside those of their documents": Case(
-        {"p.csv": "doc_id,passage_id,text\nd,d-0,Orlen.\nd,d-1,Bask.\n"}, passages=["d-0", "d-1"]
-    ),
-    "a TSV whose header has other names": Case(
-        {"p.tsv": "passage_id\tpassage_text\nt0\tOrlen lies on a lake.\n"}, passages=["t0"]
-    ),
+    "ids of passages beside those of their documents": Case({"p.csv": "doc_id,passage_id,text\nd,d-0,Orlen.\nd,d-1,Bask.\n"}, passages=["d-0", "d-1"]),
+    "a TSV whose header has other names": Case({"p.tsv": "passage_id\tpassage_text\nt0\tOrlen lies on a lake.\n"}, passages=["t0"]),
     "a TSV whose header nothing knows": Case(
         {"p.tsv": "nummer\tinhalt\n1\tOrlen liegt am See.\n2\tBask hat eine Bruecke.\n"},
         ("p.tsv line 1", "looks like a header (nummer, inhalt)", "corpus.columns"),
     ),
-    "a TSV whose first text is one word": Case(
-        {"p.tsv": "t0\tOrlen\nt1\tBask has a bridge.\n"}, passages=["t0", "t1"]
-    ),
-    "CSVs one after another": Case(
-        {"p.csv": "id,text\n1,Orlen.\nid,text\n2,Bask.\n"}, ("p.csv line 3", "repeats the header")
-    ),
-    "CSVs with marks one after another": Case(
-        {"p.csv": "\ufeffid, text\n1,Orlen.\n\ufeffid, text\n2,Bask.\n"},
-        ("p.csv line 3", "repeats the header"),
-    ),
-    "line ends of old Macs, and blank lines first": Case(
-        {"p.csv": "\r\rid,text\r1,A lake.\r2,A bridge.\r"}, passages=["1", "2"]
-    ),
+    "a TSV whose first text is one word": Case({"p.tsv": "t0\tOrlen\nt1\tBask has a bridge.\n"}, passages=["t0", "t1"]),
+    "CSVs one after another": Case({"p.csv": "id,text\n1,Orlen.\nid,text\n2,Bask.\n"}, ("p.csv line 3", "repeats the header")),
+    "CSVs with marks one after another": Case({"p.csv": "\ufeffid, text\n1,Orlen.\n\ufeffid, text\n2,Bask.\n"}, ("p.csv line 3", "repeats the header")),
+    "line ends of old Macs, and blank lines first": Case({"p.csv": "\r\rid,text\r1,A lake.\r2,A bridge.\r"}, passages=["1", "2"]),
     "NUL in a text": Case({"p.csv": "id,text\n1,A \0lake.\n2,A bridge.\n"}, passages=["1", "2"]),
-    "a header over two lines": Case(
-        {"p.csv": 'id,"te\nxt"\n1,A lake.\n'}, ("no column 'text' among id, te",)
-    ),
+    "a header over two lines": Case({"p.csv": 'id,"te\nxt"\n1,A lake.\n'}, ("no column 'text' among id, te",)),
     "parts of Spark without a header, one of a single row": Case(
         {"part-0.csv": "id,text\nt0,A lake.\n", "part-1.csv": "t1,A bridge.\n", "_SUCCESS": ""},
         ("part-1.csv: its only line is no header (t1,A bridge.)",),
@@ -44,27 +29,16 @@ TABLES = {
         remarks=("files without passages", "p-1.tsv"),
         settings=("corpus.columns={id: p.id, text: p.text}",),
     ),
-    "such a part without a suffix": Case(
-        {"part-0": "t1\tBask\tA bridge.\n"},
-        ("part-0: its only line is no header",),
-        sources=("part-0",),
-        settings=("corpus.format=tsv",),
-    ),
+    "such a part without a suffix": Case({"part-0": "t1\tBask\tA bridge.\n"}, ("part-0: its only line is no header",), sources=("part-0",), settings=("corpus.format=tsv",)),
     "a part of Spark that has a header of the user's alone": Case(
         {"part-0.csv": "pid,body\nt0,A lake.\n", "part-1.csv": "pid,body\n"},
         passages=["t0"],
         remarks=("files without passages", "part-1.csv"),
         settings=("corpus.columns={id: pid, text: body}",),
     ),
-    "texts of Excel": Case(
-        {"p.csv": 'id,text\n="001",="A ""lake"""\n"=""002""","a = ""b"""\n'}, passages=["001", "002"]
-    ),
-    "TSVs with marks one after another": Case(
-        {"collection.tsv": "\ufeff\ufeff1\tA lake.\n\ufeff2\tA bridge.\n"}, passages=["1", "2"]
-    ),
-    "JSONL with marks one after another": Case(
-        {"p.jsonl": "".join(f"\ufeff{line}\n" for line in LINES.splitlines())}, passages=["t0", "t1"]
-    ),
+    "texts of Excel": Case({"p.csv": 'id,text\n="001",="A ""lake"""\n"=""002""","a = ""b"""\n'}, passages=["001", "002"]),
+    "TSVs with marks one after another": Case({"collection.tsv": "\ufeff\ufeff1\tA lake.\n\ufeff2\tA bridge.\n"}, passages=["1", "2"]),
+    "JSONL with marks one after another": Case({"p.jsonl": "".join(f"\ufeff{line}\n" for line in LINES.splitlines())}, passages=["t0", "t1"]),
     **{
         f"a quote that is left open over {over} lines, before {mark!r}": Case(
             {
@@ -84,9 +58,7 @@ TABLES = {
         },
         passages=["1", "2", "3"],
     ),
-    "MS MARCO's with the line ends of old Macs": Case(
-        {"collection.tsv": "1\tA lake.\r2\tA bridge.\r"}, ("line 1: not MS MARCO's id and text",)
-    ),
+    "MS MARCO's with the line ends of old Macs": Case({"collection.tsv": "1\tA lake.\r2\tA bridge.\r"}, ("line 1: not MS MARCO's id and text",)),
     **{
         f"{kind} as {value}": Case({"p.csv": f"id,text\n{of}\n"}, passages=[id_], remarks=(kind, value))
         for kind, value, of, id_ in (
@@ -114,9 +86,7 @@ TABLES = {
         questions=[("Who?", ("Toll",), ()), ("Where?", ("nan",), ())],
         remarks=("stand for nothing", "dev.csv row 2: 'nan'"),
     ),
-    "errors of a spreadsheet": Case(
-        {"p.csv": "id,title,text\n1,#N/A,Orlen.\n"}, passages=["1"], remarks=("stand for nothing", "#N/A")
-    ),
+    "errors of a spreadsheet": Case({"p.csv": "id,title,text\n1,#N/A,Orlen.\n"}, passages=["1"], remarks=("stand for nothing", "#N/A")),
     **{
         f"a line that is drawn under a header of {mark!r}": Case(
             {name: f"id{mark}title{mark}text\n--{mark}:-----:{mark}----\n1{mark}Orlen{mark}A lake.\n"},
@@ -138,28 +108,16 @@ TABLES = {
         passages=["1", "2"],
         remarks=("at which Excel cuts a cell", "p.csv row 1"),
     ),
-    "columns without a name or a value": Case(
-        {"p.csv": "id,title,text,,\n1,Orlen,A lake.,,\n,,,,\n2,Bask,A bridge.,,\n"}, passages=["1", "2"]
-    ),
-    "semicolons and commas": Case(
-        {"p.csv": "\ufeffid;title;text\n1;Orlen;A lake, large\n"}, ("line 2", "separated by ';'?")
-    ),
+    "columns without a name or a value": Case({"p.csv": "id,title,text,,\n1,Orlen,A lake.,,\n,,,,\n2,Bask,A bridge.,,\n"}, passages=["1", "2"]),
+    "semicolons and commas": Case({"p.csv": "\ufeffid;title;text\n1;Orlen;A lake, large\n"}, ("line 2", "separated by ';'?")),
     **{
         f"a line for Excel alone, {line!r} in {name}": Case(
             {name: f"{line}\r\nid{mark}text\r\n1{mark}A lake.\r\n"}, (f"{name}: remove the line sep=",)
         )
         for name, line, mark in (("p.csv", "sep=;", ";"), ("p.csv", "sep=,", ","), ("p.tsv", "sep=\t", "\t"))
     },
-    "titles under another name": Case(
-        {"p.csv": "id,Title,text\n1,Orlen,A lake.\n"},
-        passages=["1"],
-        remarks=("without title", "corpus.columns={title: 'Title'}"),
-    ),
-    "blanks in a header": Case(
-        {"p.csv": "id,text, title\n1,A lake.,Orlen\n"},
-        passages=["1"],
-        remarks=("corpus.columns={title: ' title'}",),
-    ),
+    "titles under another name": Case({"p.csv": "id,Title,text\n1,Orlen,A lake.\n"}, passages=["1"], remarks=("without title", "corpus.columns={title: 'Title'}")),
+    "blanks in a header": Case({"p.csv": "id,text, title\n1,A lake.,Orlen\n"}, passages=["1"], remarks=("corpus.columns={title: ' title'}",)),
     "topics beside passages": Case(
         {"p.jsonl": LINES, "topics.dev.tsv": "q1\tWho founded Orlen?\n", "qrels.dev.tsv": "q1\tQ0\tt0\t1\n"},
         passages=["t0", "t1"],
@@ -189,20 +147,12 @@ TABLES = {
         {"p.jsonl": LINES, "q.jsonl": lines(*(row | {"answer": "Toll"} for row in ASKED_BY_ID))},
         remarks=("questions without answers beside a column that is not read", "{answers: answer}"),
     ),
-    "words for nothing": Case(
-        {"p.csv": "id,title,text\n1,NULL,Orlen.\n2,\\N,Bask.\n"},
-        passages=["1", "2"],
-        remarks=("stand for nothing", "NULL"),
-    ),
-    "columns of ours": Case(
-        {"p.jsonl": '{"id": "a", "text": "x", "content_hash": "7"}\n'},
-        passages=["a"],
-        remarks=("not read", "content_hash"),
-    ),
+    "words for nothing": Case({"p.csv": "id,title,text\n1,NULL,Orlen.\n2,\\N,Bask.\n"}, passages=["1", "2"], remarks=("stand for nothing", "NULL")),
+    "columns of ours": Case({"p.jsonl": '{"id": "a", "text": "x", "content_hash": "7"}\n'}, passages=["a"], remarks=("not read", "content_hash")),
     "columns of ours in articles": Case(
         {"p.jsonl": '{"id": "a", "text": "x y", "article_id": "z"}\n'},
         passages=["a-0", "a-1"],
         remarks=("not read", "p.jsonl: column 'article_id'; rename it to keep it"),
         settings=("corpus.cut=words", "corpus.cut_length=1"),
     ),
-}
+}  # fmt: skip

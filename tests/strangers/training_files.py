@@ -75,23 +75,13 @@ TRAINING = {
         settings=("corpus.source=FOLDER/p.jsonl",),
         sources=("train.json",),
     ),
-    "tevatron with U+2028 in its first line": Case(
-        {"train.jsonl": lines(*TEVATRON)}, questions=TEVATRON_ASKED
-    ),
-    "tevatron whose first line is longer than 64 KiB": Case(
-        {"train.jsonl": lines({"query": "Who?", "note": "x" * 99_000, **TEVATRON[0]}, TEVATRON[1])},
-        questions=TEVATRON_ASKED,
-    ),
+    "tevatron with U+2028 in its first line": Case({"train.jsonl": lines(*TEVATRON)}, questions=TEVATRON_ASKED),
+    "tevatron whose first line is longer than 64 KiB": Case({"train.jsonl": lines({"query": "Who?", "note": "x" * 99_000, **TEVATRON[0]}, TEVATRON[1])}, questions=TEVATRON_ASKED),
     "tevatron in Parquet": Case({"train.parquet": parquet_of(TEVATRON)}, questions=TEVATRON_ASKED),
     "FlagEmbedding": Case({"train.jsonl": lines(*FLAG)}, questions=ASKED),
     "FlagEmbedding in Parquet": Case({"train.parquet": parquet_of(FLAG)}, questions=ASKED),
-    "FlagEmbedding with one text": Case(
-        {"train.jsonl": lines(*(row | {"pos": row["pos"][0]} for row in FLAG))}, questions=ASKED
-    ),
-    "sentence-transformers": Case(
-        {"train.jsonl": lines(*training(question="anchor", positives="positive", negatives="negative"))},
-        questions=ASKED,
-    ),
+    "FlagEmbedding with one text": Case({"train.jsonl": lines(*(row | {"pos": row["pos"][0]} for row in FLAG))}, questions=ASKED),
+    "sentence-transformers": Case({"train.jsonl": lines(*training(question="anchor", positives="positive", negatives="negative"))}, questions=ASKED),
     "Hugging Face's SQuAD": Case({"train.parquet": parquet_of(SQUAD)}, questions=SQUAD_ASKED),
     "Hugging Face's SQuAD a line each": Case({"train.jsonl": lines(*SQUAD)}, questions=SQUAD_ASKED),
     **{
@@ -109,13 +99,7 @@ TRAINING = {
         )
         for name, mark in (("csv", ","), ("tsv", "\t"))
     },
-    "FlagEmbedding in a CSV of pandas": Case(
-        {
-            "train.csv": "query,pos,neg\n"
-            + "".join(f'{row["query"]},"{row["pos"]}","{row["neg"]}"\n' for row in FLAG)
-        },
-        questions=ASKED,
-    ),
+    "FlagEmbedding in a CSV of pandas": Case({"train.csv": "query,pos,neg\n" + "".join(f'{row["query"]},"{row["pos"]}","{row["neg"]}"\n' for row in FLAG)}, questions=ASKED),
     "NQ-open": Case(
         {
             "p.jsonl": LINES,
@@ -160,9 +144,7 @@ TRAINING = {
         )
         for kind, write in (("jsonl", lambda rows: lines(*rows)), ("parquet", parquet_of))
     },
-    "FlagEmbedding beside a label": Case(
-        {"train.jsonl": lines(*(row | {"label": 1} for row in FLAG))}, questions=ASKED
-    ),
+    "FlagEmbedding beside a label": Case({"train.jsonl": lines(*(row | {"label": 1} for row in FLAG))}, questions=ASKED),
     "other objects with the names of SQuAD's": Case(
         {
             "p.jsonl": LINES,
@@ -170,5 +152,5 @@ TRAINING = {
         },
         ("is not SQuAD's", "questions.format=jsonl"),
     ),
-}
+}  # fmt: skip
 TRAINING = {name: replace(case, passages=case.passages or 2) for name, case in TRAINING.items()}

@@ -110,24 +110,23 @@ def test_queries_without_judgements_are_no_questions(tmp_path):
         passages(f"{folder}/qrels.train.tsv")
 
 
-def test_rows_that_are_not_marcos_or_no_judgements(tmp_path):
-    with pytest.raises(InputError, match=r"collection\.tsv line 2: not MS MARCO's id and text"):
-        passages(put(tmp_path / "collection.tsv", "0\tx\nno tab\n"))
-    file = put(tmp_path / "q.tsv", "query-id\tcorpus-id\tscore\n1\t2\thigh\n")
-    with pytest.raises(InputError, match=r"q\.tsv line 2: not a judgement"):
-        questions(file)
-
-
-def test_judgements_need_no_header(tmp_path):
-    folder = beir(tmp_path / "scifact", "train")
-    put(folder / "qrels/train.tsv", "0\t4983\t1\n1\t5836\t1\n")
-    read = questions(*expand_sources([str(folder)], "train"))
-    assert [(q.qid, q.positive_ids) for q in read] == [("0", ("4983",)), ("1", ("5836",))]
-    put(folder / "qrels/train.tsv", "Judged by hand.\n")
-    with pytest.raises(
-        InputError, match=r"qrels/train\.tsv line 1: not a judgement \(query-id corpus-id score"
-    ):
-        questions(*expand_sources([str(folder)], "train"))
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("q\0\t0\tp\t1", r"id 'q\\x00' holds a NUL character"),
+        ("q\t0\tp\0\t1", r"id 'p\\x00' holds a NUL character"),
+        # An empty id was the placeholder of a passage that is no piece of an article: all of them were gold.
+        ("q\t0\t\t1", "not a judgement"),
+        ("\t0\tp\t1", "not a judgement"),
+        (f"q\t0\tp\t{LARGEST_GRADE + 1}", r"grades go up to 10,000, not 10,001; rescale them"),
+        ("q\t0\tp\thigh", "not a judgement"),
+    ],
+)
+def test_what_is_no_judgement_names_its_line(tmp_path, line, said):
+    queries = put(tmp_path / "queries.tsv", "q\twho?\n")
+    qrels = put(tmp_path / "qrels.tsv", f"q\t0\ta\t{LARGEST_GRADE}\n{line}\n")
+    with pytest.raises(InputError, match=rf"qrels\.tsv line 2: {said}"):
+        questions(queries, qrels)
 
 
 def test_judgements_have_grades_and_those_not_above_zero_are_no_positives(tmp_path):
@@ -140,34 +139,6 @@ def test_judgements_have_grades_and_those_not_above_zero_are_no_positives(tmp_pa
         Question("q", "who?", (), None, ("b", "e", "a"), (3, 3, 1)),
         Question("r", "what?", (), None, ("a",)),
     ], "the most relevant first; s has none"
-
-
-def test_a_grade_beyond_the_largest_names_its_line(tmp_path):
-    queries = put(tmp_path / "queries.tsv", "q\twho?\n")
-    qrels = put(tmp_path / "qrels.tsv", f"q 0 a {LARGEST_GRADE}\nq 0 b -{LARGEST_GRADE + 1}\n")
-    assert questions(queries, qrels)[0].grades == {"a": LARGEST_GRADE}
-    put(tmp_path / "qrels.tsv", f"q 0 a 1\nq 0 b {LARGEST_GRADE + 1}\n")
-    with pytest.raises(
-        InputError, match=r"qrels\.tsv line 2: grades go up to 10,000, not 10,001; rescale them"
-    ):
-        questions(queries, qrels)
-
-
-def test_ids_with_a_nul_character_name_the_line(tmp_path):
-    queries = put(tmp_path / "queries.tsv", "q\twho?\n")
-    for line in ("q\0\t0\tp\t1", "q\t0\tp\0\t1"):
-        qrels = put(tmp_path / "qrels.tsv", f"q\t0\tp\t1\n{line}\n")
-        with pytest.raises(InputError, match=r"qrels\.tsv line 2: id '[pq]\\x00' holds a NUL character"):
-            questions(queries, qrels)
-
-
-def test_judgements_without_an_id_name_the_line(tmp_path):
-    """An empty id was the placeholder of a passage that is no piece of an article: all of them were gold."""
-    queries = put(tmp_path / "queries.jsonl", '{"_id": "q", "text": "who?"}\n')
-    for line in ("q\t\t1", "\tp\t1"):
-        qrels = put(tmp_path / "qrels.tsv", f"query-id\tcorpus-id\tscore\nq\tp\t1\n{line}\n")
-        with pytest.raises(InputError, match=r"qrels\.tsv line 3: not a judgement"):
-            questions(queries, qrels)
 
 
 def test_queries_and_their_judgements_may_both_be_named(tmp_path):
@@ -201,6 +172,3 @@ def test_judged_questions_that_are_not_there_are_remarked_and_refused_where_none
     put(tmp_path / "qrels.tsv", "gone 0 a 1\naway 0 a 1\n")
     with pytest.raises(InputError, match=r"qrels\.tsv: none of 2 judged questions \(first: 'gone'\)"):
         questions(queries, qrels)
-
-
-# --- tables with a header ---

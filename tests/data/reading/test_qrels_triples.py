@@ -42,19 +42,13 @@ def test_the_first_negatives_are_kept_and_the_others_counted(tmp_path):
     assert report.remarks.first == {MORE_NEGATIVES: f"{file} line {2 * MOST_NEGATIVES + 1}: question 1"}
 
 
-def test_triples_of_texts_and_other_lines_are_refused(tmp_path):
+def test_an_id_with_a_nul_character_is_refused_and_they_bring_no_passages(tmp_path):
     queries = put(tmp_path / "queries.tsv", "1\twho?\n")
-    texts = put(tmp_path / "triples.train.small.tsv", "who is it\tIt is he.\tA dog.\n")
-    with pytest.raises(InputError, match=r"small\.tsv line 1: not three ids .*name MS MARCO's qidpidtriples"):
-        questions(queries, texts)
-    short = put(tmp_path / "qidpidtriples.tsv", "1\t0\t2\n1\t0\n")
-    with pytest.raises(InputError, match=r"qidpidtriples\.tsv line 2: not three ids"):
-        questions(queries, short)
-    nul = put(tmp_path / "qidpidtriples.nul.tsv", "1\t0\t2\n1\t0\t2\0\n")
-    with pytest.raises(InputError, match=r"nul\.tsv line 2: id '2\\x00' holds a NUL character"):
+    nul = put(tmp_path / "qidpidtriples.tsv", "1\t0\t2\n1\t0\t2\0\n")
+    with pytest.raises(InputError, match=r"triples\.tsv line 2: id '2\\x00' holds a NUL character"):
         questions(queries, nul)
     with pytest.raises(InputError, match=r"qidpidtriples\.tsv: no passages in it, but triples of ids"):
-        passages(short)
+        passages(nul)
 
 
 def test_an_inspection_takes_them_for_training(tmp_path):

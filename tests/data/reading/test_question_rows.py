@@ -1,4 +1,4 @@
-"""Rows of questions: what they may hold, and what the message says when they cannot be."""
+"""Rows of questions: what they may hold. More rows that cannot be are in tests/bad_input/files.py."""
 
 import pytest
 
@@ -12,31 +12,13 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"answers": []}, r"row 2 \(question 2\): no answer"),
-        ({"answers": None}, "no answer"),
-        ({"answers": [" "]}, "no answer"),
-        ({"answers": {"text": ["x"]}}, "answers are texts"),
-        ({"positive_ids": []}, "no positive passage"),
         ({"positive_ids": [None]}, "no positive passage"),
         ({"positive_ids": ""}, "positive_ids hold an empty id; leave it out, or mend the id"),
-        ({"positive_ids": ["a", ""]}, "positive_ids hold an empty id"),
         ({"negative_ids": [""]}, "negative_ids hold an empty id"),
         ({"positive_ids": ["a", None]}, "positive_ids hold null beside 'a'; leave it out, or mend the id"),
         ({"negative_ids": [NAN, 7]}, "negative_ids hold null beside 7"),
-        ({"question": " "}, "no qid or no question"),
-        ({"qid": None}, "no qid"),
-        ({"qid": ""}, "no qid"),
-        ({"qid": " "}, "no qid"),
-        ({"answer_starts": [1, 2]}, "2 answer_starts for 1 answer;"),
-        ({"answer_starts": ["one"]}, "answer_starts are whole numbers, not"),
-        ({"answer_starts": [2**31]}, "answer_starts are offsets in a text, up to 2,147,483,647"),
-        ({"relevance": [1, 2]}, "2 relevance for 1 positive id;"),
-        ({"relevance": [0]}, "relevance are grades from 1 to 10,000, not 0; leave irrelevant"),
         ({"relevance": [1.5]}, "relevance are whole numbers, not"),
         ({"relevance": [True]}, "relevance are whole numbers, not"),
-        ({"relevance": [10_001]}, "grades from 1 to 10,000, not 10,001; .* scale larger grades down"),
-        ({"qid": "a\0b"}, r"qid 'a\\x00b' holds a NUL character, at which trec_eval"),
-        ({"positive_ids": ["a\0b"]}, r"positive_ids 'a\\x00b' holds a NUL character"),
         ({"negative_ids": ["c", "a\0b"]}, r"negative_ids 'a\\x00b' holds a NUL character"),
         ({"positive_ids": ["a", "a"], "relevance": [1, 2]}, "passage a has relevance 1 and 2"),
     ],
@@ -57,18 +39,12 @@ def test_nan_in_questions_is_missing_too(tmp_path):
             questions(jsonl(tmp_path / "n.jsonl", {**row, name: NAN}))
 
 
-@pytest.mark.parametrize(
-    "change", [{"qid": True}, {"question": True}, {"answers": [True]}, {"positive_ids": False}]
-)
-def test_a_truth_value_is_no_text_of_a_question(tmp_path, change):
-    row = {"qid": "q", "question": "x?", "answers": ["a"], "positive_ids": "p"} | change
-    with pytest.raises(InputError, match=rf"q\.jsonl row 1.*{next(iter(change))} (is a text|are texts), not"):
-        questions(jsonl(tmp_path / "q.jsonl", row))
-
-
+@pytest.mark.parametrize("value", [True, b"\xff"])
 @pytest.mark.parametrize("name", ["qid", "question", "answers", "positive_ids"])
-def test_bytes_are_no_text_of_a_question(tmp_path, name):
-    row = {"qid": "q", "question": "x?", "answers": "a", "positive_ids": "p"} | {name: b"\xff"}
+def test_a_truth_value_and_bytes_are_no_text_of_a_question(tmp_path, name, value):
+    row = {"qid": "q", "question": "x?", "answers": "a", "positive_ids": "p"} | {name: value}
     file = parquet(tmp_path / "q.parquet", **{column: [value] for column, value in row.items()})
-    with pytest.raises(InputError, match=rf"q\.parquet row 1.*{name} (is a text|are texts), not b'."):
+    with pytest.raises(
+        InputError, match=rf"q\.parquet row 1.*{name} (is a text|are texts), not (b'.|{value})"
+    ):
         questions(file)

@@ -144,22 +144,6 @@ def test_a_source_is_a_file_a_folder_or_a_pattern_with_variables(tmp_path, monke
     assert expand_sources([b, str(tmp_path)], "corpus") == [b, a]
 
 
-def test_sources_that_are_not_there(tmp_path, monkeypatch):
-    monkeypatch.delenv("SOME_DATA", raising=False)
-    with pytest.raises(InputError, match="SOME_DATA is not set"):
-        expand_source("${SOME_DATA}/x.json", "corpus")
-    with pytest.raises(InputError, match="named by an empty text"):
-        expand_source("", "corpus")
-    with pytest.raises(InputError, match="nowhere://x"):
-        expand_source("nowhere://x", "corpus")
-    with pytest.raises(InputError, match=r"x\.json: no such file"):
-        expand_source(str(tmp_path / "x.json"), "corpus")
-    with pytest.raises(InputError, match="no files there"):
-        expand_source(str(tmp_path), "corpus")
-    with pytest.raises(InputError, match="no files there"):
-        expand_source(str(tmp_path / "*.json"), "corpus")
-
-
 def test_a_pipe_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "p.jsonl")
     with pytest.raises(InputError, match=r"p\.jsonl: a pipe or a device, .* write it to a file"):

@@ -1,6 +1,5 @@
 """SQuAD's JSON, read as a stream."""
 
-import gzip
 import hashlib
 import json
 
@@ -23,8 +22,7 @@ ARTICLE = {"title": "A_b", "paragraphs": [{"context": "One text.", "qas": []}]}
         {"version": "1.1", "data": []},
         {"version": "1.1", "data": [ARTICLE, {"title": "no paragraphs"}]},
         {"version": "1.1", "data": [ARTICLE, "no object"]},
-        {"version": "1.1", "data": [{"paragraphs": [{"context": 1, "qas": []}]}]},
-        {"version": "1.1", "data": [{"paragraphs": [{"context": "x", "qas": {}}]}]},
+        {"version": "1.1", "data": [{**ARTICLE, "title": True}]},
     ],
 )
 def test_another_form_is_refused_by_its_file(tmp_path, content):
@@ -52,15 +50,10 @@ def one_paragraph(folder, text: str) -> str:
     return put(folder / "s.json", json.dumps({"version": "1.1", "data": [article]}))
 
 
-@pytest.mark.parametrize("compressed", [False, True])
-def test_squad(tmp_path, compressed):
-    text = json.dumps(SQUAD)
-    file = tmp_path / ("train.json.gz" if compressed else "train.json")
-    file.write_bytes(gzip.compress(text.encode()) if compressed else text.encode())
-    assert passages(str(file)) == [{"id": SQUAD_ID, "title": "Some Words", "text": CONTEXT}]
-    assert questions(str(file)) == [
-        Question("q1", "What is a word?", ("Élan", "Zürich"), (0, 22), (SQUAD_ID,))
-    ]
+def test_squad(tmp_path):
+    file = put(tmp_path / "train.json", json.dumps(SQUAD))
+    assert passages(file) == [{"id": SQUAD_ID, "title": "Some Words", "text": CONTEXT}]
+    assert questions(file) == [Question("q1", "What is a word?", ("Élan", "Zürich"), (0, 22), (SQUAD_ID,))]
 
 
 def test_squads_unanswerable_questions_are_refused(tmp_path):
@@ -75,9 +68,3 @@ def test_squads_unanswerable_questions_are_refused(tmp_path):
 def test_the_title_of_a_squad_article_may_be_missing(tmp_path, title, read):
     (tmp_path / "s.json").write_text(json.dumps({"data": [{**SQUAD["data"][0], "title": title}]}))
     assert passages(str(tmp_path / "s.json"))[0]["title"] == read
-
-
-def test_the_title_of_a_squad_article_is_a_text(tmp_path):
-    (tmp_path / "s.json").write_text(json.dumps({"data": [{**SQUAD["data"][0], "title": True}]}))
-    with pytest.raises(InputError, match="not SQuAD's JSON"):
-        passages(str(tmp_path / "s.json"))
