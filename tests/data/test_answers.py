@@ -68,7 +68,7 @@ def test_sixty_thousand_random_pairs_are_answered_as_dpr_does():
         "\u212a",
         "\u015e",
     ]
-    between = [" ", " ", " ", "  ", "\n", "-", ", ", "\u00a0", ""]
+    between = [" ", " ", " ", "  ", "\n", "-", ", ", "\u00a0", ".", ""]
 
     def drawn(most: int) -> str:
         count = rng.integers(1, most + 1)

@@ -1,7 +1,6 @@
-"""The split step, on small files of its own and on SQuAD where that is at hand."""
+"""The split step, on small files of its own."""
 
 import json
-import os
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -268,31 +267,6 @@ def test_the_key_sees_content_and_no_place(tmp_path, files):
     assert fingerprint(moved) == before and str(tmp_path) not in json.dumps(before)
     Path(moved.corpus).write_text("")
     assert fingerprint(moved) != before
-
-
-# --- real data ---
-
-
-@pytest.fixture(scope="module")
-def data() -> Path:
-    folder = Path(os.environ.get("MULTIVIEW_DATA") or Path(__file__).parents[3] / "shared" / "data") / "squad"
-    if not folder.is_dir():
-        pytest.skip("no SQuAD here: MULTIVIEW_DATA names no folder with squad/ in it")
-    return folder
-
-
-def test_squads_json_and_parquet_forms_are_one_and_the_same(tmp_path, data):
-    json_form = Questions(source=(str(data / "rebuilt/dev-v1.1.rebuilt.json.gz"),), dev_share=0.5)
-    from_json = Done(tmp_path / "json", Corpus(shards=2), json_form)
-    parquet_form = Questions(
-        source=(str(data / "dev.parquet"),), columns={"positive_ids": "positive_passage_id"}, dev_share=0.5
-    )
-    corpus = Corpus(source=(str(data / "passages.parquet"),), keep="gold", shards=2)
-    from_parquet = Done(tmp_path / "parquet", corpus, parquet_form)
-    assert len(from_json.passages) == 2067
-    assert len(from_json.train) + len(from_json.dev) == 10_570
-    assert from_json.train == from_parquet.train and from_json.dev == from_parquet.dev
-    assert set(from_json.passages) == set(from_parquet.passages)
 
 
 def test_given_negatives_are_kept_where_they_are_wanted(tmp_path, files):

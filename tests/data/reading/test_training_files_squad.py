@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -68,3 +70,20 @@ def test_squads_unanswerable_questions_are_refused(tmp_path):
 def test_the_title_of_a_squad_article_may_be_missing(tmp_path, title, read):
     (tmp_path / "s.json").write_text(json.dumps({"data": [{**SQUAD["data"][0], "title": title}]}))
     assert passages(str(tmp_path / "s.json"))[0]["title"] == read
+
+
+def test_its_json_and_parquet_forms_are_one_and_the_same():
+    """SQuAD itself, where that is at hand."""
+    folder = Path(os.environ.get("MULTIVIEW_DATA") or Path(__file__).parents[4] / "shared" / "data") / "squad"
+    if not folder.is_dir():
+        pytest.skip("no SQuAD here: MULTIVIEW_DATA names no folder with squad/ in it")
+    squad = str(folder / "rebuilt/dev-v1.1.rebuilt.json.gz")
+    asked = questions(squad)
+    columns = {"positive_ids": "positive_passage_id"}
+    assert len(asked) == 10_570 and asked == questions(str(folder / "dev.parquet"), columns=columns)
+    kept = ("id", "title", "text")
+    found, others = (
+        {tuple(row[name] for name in kept) for row in passages(file)}
+        for file in (squad, str(folder / "passages.parquet"))
+    )
+    assert len(found) == 2067 and found < others
