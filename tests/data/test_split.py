@@ -129,16 +129,13 @@ def test_without_a_dev_source_passages_are_held_out(tmp_path, files):
     assert not gold & {q.positive_ids[0] for q in done.train}
 
 
-def test_limits_and_one_question_a_passage(tmp_path, files):
+def test_limits_one_question_a_passage_and_gold_passages_alone(tmp_path, files):
     done = Done(tmp_path / "1", *settings(files, limit=7, dev_limit=3))
     assert (len(done.train), len(done.dev), len(done.passages)) == (7, 3, 25)
     done = Done(tmp_path / "2", *settings(files, one_per_passage=True))
     assert (len(done.train), len(done.dev)) == (20, 10)  # dev questions stay
-
-
-def test_keep_gold_keeps_passages_of_chosen_training_and_of_all_dev_questions(tmp_path, files):
-    done = Done(tmp_path / "out", *settings(files, keep="gold", limit=4, dev_limit=2))
-    gold = {q.positive_ids[0] for q in done.train} | {f"p{i}" for i in range(10)}
+    done = Done(tmp_path / "3", *settings(files, keep="gold", limit=4, dev_limit=2))
+    gold = {q.positive_ids[0] for q in done.train} | {f"p{i}" for i in range(10)}  # of all dev questions
     assert done.ids == [f"p{i}" for i in range(25) if f"p{i}" in gold]
     assert len(done.dev) == 2
 
@@ -226,31 +223,6 @@ def test_other_questions_of_the_same_ids_are_not_reported(tmp_path, files):
         tmp_path / "out", *settings(files, dev_source=(write(tmp_path / "dev" / "train.jsonl", rows),))
     )
     assert {q.qid for q in done.dev} == {q.qid for q in done.train} and not done.events.warnings
-
-
-# --- SQuAD's own form ---
-
-
-def squad(path: Path, *paragraphs: tuple[str, str], name: str = "q") -> str:
-    articles = []
-    for number, (title, text) in enumerate(paragraphs):
-        answers = [{"text": text[:3], "answer_start": 0}]
-        asked = [{"id": f"{name}{number}", "question": "Which?", "answers": answers}]
-        articles.append({"title": title, "paragraphs": [{"context": text, "qas": asked}]})
-    path.write_text(json.dumps({"version": "1.1", "data": articles}))
-    return str(path)
-
-
-def test_squad_brings_its_passages_each_once(tmp_path):
-    train = squad(tmp_path / "train.json", ("A_b", "One text."), ("C", "Two texts."), ("A_b", "One text."))
-    dev = squad(tmp_path / "dev.json", ("C", "Two texts."), ("D", "Three texts."), name="d")
-    done = Done(tmp_path / "out", Corpus(shards=1), Questions(source=(train,), dev_source=(dev,)))
-    assert [(p.title, p.text) for p in done.passages] == [
-        ("A b", "One text."),
-        ("C", "Two texts."),
-        ("D", "Three texts."),
-    ]
-    assert done.train[0].positive_ids == done.train[2].positive_ids == (done.ids[0],)
 
 
 def test_the_key_sees_content_and_no_place(tmp_path, files):

@@ -17,19 +17,6 @@ def fails(tmp_path: Path, message: str, corpus: Corpus, questions: Questions) ->
     assert not [file for file in (tmp_path / "failed").rglob("*") if file.is_file()], "nothing is written"
 
 
-def test_an_id_used_twice_names_both_rows(tmp_path, files):
-    other = write(tmp_path / "more.jsonl", [{"id": "z", "text": "x"}, {"id": "p4", "text": "y"}])
-    corpus, questions = settings(files)
-    fails(
-        tmp_path,
-        r"more\.jsonl row 2: passage id 'p4' .* corpus\.jsonl row 5",
-        Corpus(source=(files.corpus, other)),
-        questions,
-    )
-    files.train = write(tmp_path / "t.jsonl", [question_rows("t", 1, 1)[0]] * 2)
-    fails(tmp_path / "q", r"t\.jsonl row 2: question id 't0' .* t\.jsonl row 1", corpus, settings(files)[1])
-
-
 def test_articles_that_are_cut_are_counted_by_their_pieces(tmp_path, files):
     """Of the second article of one id: the first has four pieces of two words."""
     articles = [{"id": "a", "text": "one two three four five six seven eight"}, {"id": "a", "text": "nine"}]
@@ -91,6 +78,11 @@ def test_a_text_of_white_space_and_a_null_one_name_the_row(tmp_path, files):
         fails(tmp_path / row["id"], message, Corpus(source=(bad,)), questions)
 
 
+def test_an_empty_file_of_questions(tmp_path, files):
+    empty = Questions(source=(write(tmp_path / "empty.jsonl", []),))
+    fails(tmp_path, r"empty\.jsonl: no questions", Corpus(source=(files.corpus,)), empty)
+
+
 @pytest.mark.parametrize("shift", [-1, 1000])
 def test_answers_that_their_passages_do_not_hold_say_what_stands_there(tmp_path, files, shift):
     rows = question_rows("t", 3, 3)
@@ -137,10 +129,6 @@ def test_a_mapping_is_not_for_files_that_name_no_columns(tmp_path):
     asked = Questions(source=(file,), dev_source=(dpr(tmp_path / "d.json", "The king."),))
     asked = asked.model_copy(update={"columns": {"relevance": "grade"}})
     assert len(Done(tmp_path / "out", Corpus(shards=1), asked).train) == 1
-
-
-def test_the_data_of_a_language_are_looked_for_first(tmp_path, files):
-    fails(tmp_path, "corpus.language=klingon", *settings(files, language="klingon"))
 
 
 def test_files_of_one_name_are_told_apart(tmp_path, files):

@@ -102,7 +102,6 @@ CHANGES = """
 import sys
 from pathlib import Path
 
-from multiview.errors import InputError
 from multiview.data.reading.parquet import parquet_tables
 from multiview.errors import InputError
 
