@@ -15,7 +15,7 @@ TESTS = ROOT / "tests"
 
 ACROSS_ROOMS = {
     "torture/test_mlflow_pipelines.py": "a training and a refresh whose MLflow fails",
-    "cli/test_bad_input.py": "both programs, and every package whose error lines they print",
+    "cli/test_bad_input.py": "lines about disks, permissions and damaged stores, of every package that a program prints",
     "bad_input/test_fuzz.py": "any input of readers, settings, conditions and records",
     "bad_input/test_guided_fuzzing.py": "the readers, under coverage-guided fuzzing",
     "bad_input/test_large.py": "large lines, texts and questions, from reading to search",

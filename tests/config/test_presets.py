@@ -48,29 +48,20 @@ ANNEALED = {
 }
 FIXED = {"train.temperature.schedule": "fixed", "train.temperature.value": 1, "train.local_weight": 0}
 
+MVR = {
+    **DPR,
+    **ANNEALED,
+    "model.architecture": "mvr",
+    "model.views": 8,
+    "train.positive": "max",
+    "train.local_weight": 0.01,
+    "encode.index_padding_views": True,
+}
+
 PAPERS: dict[str, dict[str, Any]] = {
     "paper-dpr": {**DPR, **FIXED, "model.architecture": "dpr", "train.rounds": 1},
-    "paper-mvr": {
-        **DPR,
-        **ROUNDS,
-        **ANNEALED,
-        "model.architecture": "mvr",
-        "model.base": "Luyu/co-condenser-wiki",
-        "model.views": 8,
-        "train.positive": "max",
-        "train.local_weight": 0.01,
-        "encode.index_padding_views": True,
-    },
-    "paper-mvr-bert": {
-        **DPR,
-        **ANNEALED,
-        "model.architecture": "mvr",
-        "model.views": 8,
-        "train.rounds": 1,
-        "train.positive": "max",
-        "train.local_weight": 0.01,
-        "encode.index_padding_views": True,
-    },
+    "paper-mvr": {**MVR, **ROUNDS, "model.base": "Luyu/co-condenser-wiki"},
+    "paper-mvr-bert": {**MVR, "train.rounds": 1},
     "paper-camvr": {
         **DPR,
         **ROUNDS,
