@@ -150,8 +150,8 @@ def test_a_second_run_in_the_same_store_finds_every_record(made):
         "make-questions",
         "make-questions-by-index",
         "changes-with-queries",  # tests/refresh/test_generated_queries.py
-        "given-negatives",  # tests/negatives/test_given.py
-        "teach",  # tests/negatives/test_teacher.py
+        "given-negatives",  # tests/negatives/test_negatives_file_given.py
+        "teach",  # tests/negatives/test_cross_encoder_teacher.py
         "champion-now",  # tests/export/test_step.py
         "export",
         "follow-champion",  # tests/export/test_step_following.py
