@@ -173,8 +173,8 @@ def test_a_part_of_a_pipeline_has_the_settings_of_its_description(tmp_path):
 def test_a_pipeline_runs_with_the_parameters_of_its_start_and_ships_itself(
     tmp_path, monkeypatch, receiver, capfd
 ):
-    """As `Create run` on Kubeflow's pages starts it: by KFP, the step `split` alone, without a driver. With the variable of
-    KFP's MLflow plugin, which changes nothing; then without MLflow, as which a pod costs little, and its source."""
+    """As `Create run` on Kubeflow's pages starts it: by KFP, the step `split` alone, without a driver. First with MLflow and
+    the variable of KFP's MLflow plugin, which changes nothing; then without MLflow, which is quicker, and without a source."""
     train, dev = squad_corpus(tmp_path / "corpus", passages=6)
     uri = new_database(tmp_path)
     client = MlflowClient(uri)
