@@ -56,7 +56,7 @@ def fetch(base: str) -> Path:
 
 def _cached_commit(name: str, revision: str | None) -> str | None:
     """The commit of a model in the local cache; None if it is not there."""
-    from huggingface_hub import errors, scan_cache_dir, try_to_load_from_cache
+    from huggingface_hub import constants, errors, scan_cache_dir, try_to_load_from_cache
 
     cached = try_to_load_from_cache(name, "config.json", revision=revision)
     if isinstance(cached, str):
@@ -64,7 +64,7 @@ def _cached_commit(name: str, revision: str | None) -> str | None:
     # As `fetch` asks by commit, the cache does not know the hub's newest: its last modified one is taken.
     if revision is None:
         with contextlib.suppress(errors.CacheNotFound):
-            for repository in scan_cache_dir().repos:
+            for repository in scan_cache_dir(constants.HF_HUB_CACHE).repos:
                 if (repository.repo_type, repository.repo_id) == ("model", name) and repository.revisions:
                     return max(repository.revisions, key=lambda found: found.last_modified).commit_hash
     return None
