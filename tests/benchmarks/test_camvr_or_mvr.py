@@ -1,7 +1,6 @@
 """The trainings of MVR and CAMVR within a budget of minutes, whole, with a tiny model and few questions."""
 
 import json
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,7 +27,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather
 from multiview.plans.request import Request
 from pipelines.runs.study import read_study
-from tests.fixtures.injection import forks
+from tests.fixtures.forked import pool_of_forks
 from tests.fixtures.tiny import tiny_bert
 
 SMALL = ("model.passage_length=48", "train.batch_size=4", "train.validation_questions=8")
@@ -93,9 +92,7 @@ def test_a_training_ends_in_time_and_a_whole_one_has_all_its_epochs(tmp_path: Pa
 def test_what_is_found_is_written_and_the_same_command_goes_on_in_a_store_that_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    # Forks of a process that has imported everything.
-    made = lambda number, context: ProcessPoolExecutor(number, forks())  # noqa: E731
-    monkeypatch.setattr(camvr_or_mvr, "ProcessPoolExecutor", made)
+    monkeypatch.setattr(camvr_or_mvr, "ProcessPoolExecutor", pool_of_forks)
     out, added = tmp_path / "out", "camvr-avq1 model.init=cls"
     settings = [f"model.base={tiny_bert(tmp_path / 'base')}", *SMALL, "train.epochs=3"]
 

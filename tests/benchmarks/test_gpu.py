@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ from benchmarks.gpu.sizes import Given, given
 from benchmarks.table import Contestant, Row
 from benchmarks.training import task
 from multiview.config import Train
-from tests.fixtures.injection import forks
+from tests.fixtures.forked import pool_of_forks
 
 
 @pytest.fixture
@@ -53,9 +52,7 @@ ON_A_PROCESSOR = (
 
 @pytest.mark.parametrize("name", ON_A_PROCESSOR)
 def test_a_part_runs_on_the_processor(name: str, data: Path, tmp_path: Path, monkeypatch) -> None:
-    # A fork of a process that has imported everything.
-    made = lambda number, context: ProcessPoolExecutor(number, forks())  # noqa: E731
-    monkeypatch.setattr(equality, "ProcessPoolExecutor", made)
+    monkeypatch.setattr(equality, "ProcessPoolExecutor", pool_of_forks)
     (part,) = [part for part in program.parts("tiny") if part.name == name]
     text = shown(part, tmp_path / "gpu.md")
     assert f"- {name} took" in text and "failed" not in text
