@@ -11,7 +11,7 @@ learning rate and the temperature need in advance. If they turn out slower, each
 in the minutes' last fifth, with the best model so far: then compare the systems by the steps that both have in
 `curve.md`. Nothing ends early with `--steps` or `--store`, where a shorter training would be taken for the whole one.
 More questions are held out than in the preset, as 100 would not tell two systems apart. `--out` gets `curve.jsonl`, a
-line per validation as soon as it is done; `curve.md`; and, at the end, each system's metrics and analyses
+line per validation once the next step is logged; `curve.md`; and, at the end, each system's metrics and analyses
 (`figures.json`) and their comparison (`comparison.md`).
 
 On two cores, a step of 32 questions takes some ten seconds: name a store, `--steps 500 --set train.batch_size=32
@@ -199,17 +199,18 @@ class Curves:
         """Shows what is new until all trainings have ended. Raises the first exception of one."""
         while wait(trainings, SHOWN_SECONDS).not_done:
             self.show()
-        self.show()
+        self.show(ended=True)
         for training in trainings:
             training.result()
 
-    def show(self) -> None:
-        """Appends new validations, and rewrites the table."""
+    def show(self, ended: bool = False) -> None:
+        """Appends new validations, and rewrites the table. A training's last step may lack metrics until it has `ended`."""
         for name, row in self._rows.items():
             loss, metrics_by_step = float("nan"), curve(self._store, row)
             for step, metrics in sorted(metrics_by_step.items()):
                 loss = metrics.get("loss", loss)
-                if MRR not in metrics or step in self._mrr[name]:
+                whole = ended or step < max(metrics_by_step)
+                if MRR not in metrics or step in self._mrr[name] or not whole:
                     continue
                 self._mrr[name][step] = metrics[MRR]
                 seconds = round(metrics["time"] - metrics_by_step[0]["time"], 1)

@@ -12,6 +12,7 @@ from benchmarks.camvr_or_mvr import (
     FINER,
     ROWS,
     SETTINGS,
+    Curves,
     Pace,
     all_steps,
     curve,
@@ -87,6 +88,25 @@ def test_a_training_ends_in_time_and_a_whole_one_has_all_its_epochs(tmp_path: Pa
     _, record = load_record(output(store, row, "train").address)
     assert record.facts["stopped_early_at"] == record.facts["best_step"] == 3
     assert all_steps(store, row) == 40 * record.facts["steps_per_epoch"] > 0
+
+
+def test_a_validation_is_shown_whole_whenever_the_training_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    names = ("loss", "validation_mrr_at_10", "validation_view_cosine", "time")
+    events = [(step, name) for step in range(4) for name in names]
+
+    def shown(looked_at: list[int]) -> str:
+        found = Curves(LocalStore(tmp_path), study_rows(0, SETTINGS, [], LocalStore(tmp_path)), tmp_path)
+        for number in looked_at:
+            so_far: dict[int, dict[str, float]] = {}
+            for step, name in events[:number]:
+                so_far.setdefault(step, {"time": step})[name] = step
+            monkeypatch.setattr(camvr_or_mvr, "curve", lambda store, row, so_far=so_far: so_far)
+            found.show(ended=number == len(events))
+        return (tmp_path / "curve.jsonl").read_text()
+
+    assert {*shown([*range(len(events) + 1)]).splitlines()} == {*shown([len(events)]).splitlines()}
 
 
 def test_what_is_found_is_written_and_the_same_command_goes_on_in_a_store_that_is_named(
