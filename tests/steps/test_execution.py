@@ -10,6 +10,7 @@ import pytest
 
 from multiview.artifacts.record import Reference, read_record
 from multiview.artifacts.store import LocalStore
+from multiview.config import Config
 from multiview.errors import InputError
 from multiview.lineage import garbage
 from multiview.lineage.garbage import Garbage
@@ -151,6 +152,32 @@ def test_outputs_of_inputs_that_are_altered_meanwhile_are_never_published(
     with pytest.raises(InputError, match=said):
         run_step(step, reporter, settings(), {"passages": passages(store, "some words")})
     assert not list(Path(store.root).glob("*/*/attempts/*/words.txt"))
+
+
+def replace_source(context: StepContext) -> None:
+    """The step `count`, while somebody replaces its source."""
+    count(context)
+    SOURCE.write_text("Tuesday")
+
+
+def source(_: Config) -> dict[str, object]:
+    return {"corpus": SOURCE.read_text()}
+
+
+SOURCE = Path()
+
+
+def test_outputs_of_a_source_that_is_replaced_meanwhile_are_never_published(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "SOURCE", tmp_path / "source.txt")
+    SOURCE.write_text("Monday")
+    here = "tests.steps.test_execution"
+    step = replace(COUNT, function_path=f"{here}:replace_source", fingerprint_path=f"{here}:source")
+    with pytest.raises(InputError, match="step count: corpus changed while the step read it, .*: run again"):
+        run(step, store, "some words")
+    assert not list(Path(store.root).glob("*/*/attempts/*/words.txt"))
+    assert run(step, store, "some words")[1].state.status == "done", "the same command goes on"
 
 
 def test_outputs_that_garbage_collection_takes_as_they_are_found_are_made_again(

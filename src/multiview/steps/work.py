@@ -94,7 +94,14 @@ class Work:
         )
 
     def check_inputs(self, context: StepContext) -> None:
-        """Raises InputError if a file was written to since it was staged: the outputs may be made from other bytes."""
+        """Raises InputError if a file was written to since it was staged, or a source has another fingerprint than in
+        the key: the outputs may be made from other bytes."""
+        now = self.sources if self.step.reads_store else self.step.fingerprint(self.settings, None)
+        if changed := [name for name in self.sources if now.get(name) != self.sources[name]]:
+            raise InputError(
+                f"step {self.step.name}: {' and '.join(changed)} changed while the step read it, so the outputs were not "
+                "kept: run again"
+            )
         for name, value in context.inputs.items():
             staged = value if isinstance(value, list) else [value]
             stamps = [each.stamps for each in staged if isinstance(each, LocalArtifact)]
