@@ -1,5 +1,6 @@
 """Exact search equals brute force in float64: max over a passage's views, ties to the smaller id."""
 
+import threading
 import tracemalloc
 
 import numpy as np
@@ -265,3 +266,25 @@ def test_a_gpu_s_full_memory_is_one_line(monkeypatch):
     search = ExactSearch(np.ones((1, 2), np.float16), np.zeros(1, int), np.zeros(1, int), 2.0)
     with pytest.raises(InputError, match="the GPU's memory is full: set encode.device=cpu"):
         search.top(np.ones((1, 2), np.float32), 1)
+
+
+def test_simultaneous_searches_multiply_in_full_precision_and_leave_the_applications():
+    begun, ends = threading.Barrier(2), [threading.Event(), threading.Event()]
+
+    def search(end: threading.Event) -> None:
+        with exact.full_precision():
+            begun.wait(60)
+            end.wait(60)
+
+    torch.set_float32_matmul_precision("high")
+    try:
+        searches = [threading.Thread(target=search, args=(end,)) for end in ends]
+        for each in searches:
+            each.start()
+            begun.wait(60)
+        for each, end, left in zip(searches, ends, ("highest", "high"), strict=True):
+            end.set()
+            each.join(60)
+            assert torch.get_float32_matmul_precision() == left
+    finally:
+        torch.set_float32_matmul_precision("highest")

@@ -102,7 +102,7 @@ class ExactSearch:
 
         queries = finite_questions(queries, k)
         tops = [TopPassages.empty(len(queries), k) for _ in ranges]
-        with _full_precision(), within_gpu_memory("set encode.device=cpu"):
+        with full_precision(), within_gpu_memory("set encode.device=cpu"):
             part = self._all if among is None else self._part(self.counts * among)
             if not len(part.passages):
                 return tops
@@ -359,15 +359,22 @@ def _largest(values: Tensor, count: int) -> Tensor:
     return torch.from_numpy(np.argpartition(values.numpy(), rest, axis=1)[:, rest:])
 
 
+PRECISION_LOCK, PRECISIONS = threading.Lock(), list[str]()
+"""torch's precision of products before each search that is under way."""
+
+
 @contextlib.contextmanager
-def _full_precision() -> Iterator[None]:
-    """Keeps TF32 and bfloat16 out of products, whose errors would exceed their bound."""
+def full_precision() -> Iterator[None]:
+    """Keeps TF32 and bfloat16 out of products, whose errors would exceed their bound. All threads share the precision:
+    the last of simultaneous searches sets it back to what the first one found."""
     import torch
 
-    chosen = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
+    with PRECISION_LOCK:
+        PRECISIONS.append(torch.get_float32_matmul_precision())
+        torch.set_float32_matmul_precision("highest")
     try:
         with torch.inference_mode():
             yield
     finally:
-        torch.set_float32_matmul_precision(chosen)
+        with PRECISION_LOCK:
+            torch.set_float32_matmul_precision(PRECISIONS.pop())
