@@ -42,8 +42,9 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
             _interrupted_by_sigterm(),
         ):
             error: Exception | None = None
+            ended: dict[str, StepState] = {}
             try:
-                execute(plan, run, store)
+                ended = execute(plan, run, store)
             except KeyboardInterrupt:
                 progress.console.print("stopped; the same command goes on from here", style="yellow")
                 raise
@@ -54,7 +55,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
     if unshipped := ship_or_say(store, run, tracking_uri):
         progress.console.warn(unshipped)
     if error is None:
-        return [states[path] for path in run.steps]
+        return [ended[path] for path in run.steps]
     if debug:
         raise error
     for state in states.values():
@@ -76,9 +77,11 @@ def _interrupted_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def execute(plan: Plan, run: Run, store: Store) -> None:
-    """Runs or finds each step of a plan, base models first, so that an unsuitable one ends the run at once."""
+def execute(plan: Plan, run: Run, store: Store) -> dict[str, StepState]:
+    """Runs or finds each step of a plan, base models first, so that an unsuitable one ends the run at once; returns their
+    states by path."""
     outputs: Outputs = {}
+    ended: dict[str, StepState] = {}
     nodes = sorted(plan.nodes.values(), key=lambda node: bool(node.inputs) or PASSAGES in node.step.outputs)
     for node in nodes:
         for path in node.paths():
@@ -86,8 +89,10 @@ def execute(plan: Plan, run: Run, store: Store) -> None:
             with reporter.failures():
                 run_step(node.step, reporter, node.config, plan.inputs_of(node, path, outputs))
             outputs[path] = reporter.state.outputs
+            ended[str(path)] = reporter.state
             if reporter.state.status == "done":
                 _free_memory()
+    return ended
 
 
 def _free_memory() -> None:

@@ -22,7 +22,7 @@ from multiview.config import canonical_json
 from multiview.lineage.trace import flaws, trace
 from multiview.steps.runs import Run, RunReference, read_state
 from multiview.steps.table import step
-from pipelines.runs import local
+from pipelines.runs import local, progress
 from pipelines.runs.rerun import cut, verify
 from tests.fixtures.documented import words
 from tests.fixtures.project import PATHS, ROOT, Project
@@ -89,6 +89,14 @@ def test_the_same_command_again_imports_nothing_heavy(project, trained):
     after = {path for path in Path(project.store).rglob("*") if "runs" not in path.parts}
     assert after == before
     assert {state.status for state in project.states(trained).values()} == {"found"}
+
+
+def test_results_are_those_of_the_steps_whatever_the_display_last_saw(project, trained, monkeypatch):
+    def unread(*given, **_):
+        raise OSError("the store does not answer")
+
+    monkeypatch.setattr(progress, "read_states", unread)
+    assert "0 steps done, 13 found" in project("run", "training")
 
 
 @pytest.mark.parametrize("path", ["split", "camvr/round-1/encode/shard-01", "camvr/round-2/index"])
