@@ -222,6 +222,35 @@ def test_a_champion_that_is_promoted_during_a_load_is_the_one_that_answers(crown
     assert aliases(client) == {"multiview": collection_name(crowned.index("mvr"))}
 
 
+def test_a_champion_that_is_promoted_and_followed_as_the_alias_is_switched_is_the_one_that_answers(
+    crowned, client, monkeypatch
+):
+    switch, name = client.update_collection_aliases, collection_name(crowned.index("mvr"))
+
+    def later(operations):
+        monkeypatch.setattr(client, "update_collection_aliases", switch)
+        promote(crowned, "mvr")
+        follow_champion(crowned.store, client)
+        switch(operations)
+
+    monkeypatch.setattr(client, "update_collection_aliases", later)
+    assert follow_champion(crowned.store, client, keep=0).name == name
+    assert aliases(client) == {"multiview": name} and collections(client) == {name}
+
+
+def test_a_collection_that_is_loaded_for_a_later_champion_is_not_deleted(crowned, client, monkeypatch):
+    listed, later = client.get_collections, collection_name(crowned.index("mvr"))
+
+    def loading():
+        promote(crowned, "mvr")
+        client.create_collection(later, {})
+        return listed()
+
+    monkeypatch.setattr(client, "get_collections", loading)
+    follow_champion(crowned.store, client)
+    assert {each.name for each in listed().collections} > {later}
+
+
 def test_random_refreshes_leave_no_difference(corpus, client, monkeypatch):
     """After each, the collection behind the alias is the champion's, and loading encoded nothing."""
     rng = random.Random(18)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import pytest
+
 from multiview import names
-from multiview.artifacts.champions import champion_file, champion_of
+from multiview.artifacts.champions import champion_file, champion_of, rollback
+from multiview.refresh import gate
+from multiview.refresh.champion import challenger_of
+from multiview.refresh.gate_rules import Verdict
 from multiview.steps.runs import Pages
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.servers import inbox
@@ -46,6 +54,25 @@ def test_a_promotion_is_done_again_without_its_champion_and_done_where_nobody_ta
     corpus.store.remove(champion_file(2))
     assert corpus.decision(corpus.refresh()) == "promote"
     assert champion_of(corpus.store).number == 2, "nothing was found that is not there"
+
+
+def test_a_refused_refresh_names_the_champion_that_was_made_meanwhile(
+    promoted_corpus: ChangingCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, read = promoted_corpus.store, gate.read_verdict
+
+    def later(folder: Path) -> Verdict:
+        if champion_of(store).why != "rollback":
+            rollback(store)
+        return read(folder)
+
+    monkeypatch.setattr(gate, "read_verdict", later)
+    promoted_corpus.rows = promoted_corpus.rows[: len(promoted_corpus.rows) // 2]
+    made = promoted_corpus.refresh()
+    assert promoted_corpus.decision(made) == "refuse" and champion_of(store).why == "rollback"
+    outcome = json.loads((promoted_corpus.files(made["promote"]["promotion"]) / "promotion.json").read_text())
+    assert outcome["champion"]["number"] == champion_of(store).number
+    assert challenger_of(store, champion_of(store)) is None, "it was measured against another champion"
 
 
 def test_a_number_that_comes_again_is_another_champion(corpus: ChangingCorpus) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from mlflow import MlflowClient
 
 from multiview import names, tracking
 from multiview.artifacts.champions import current, rollback
 from multiview.artifacts.store import LocalStore
+from multiview.tracking import registry
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.shipped_refresh import aliases, ship
 
@@ -69,6 +72,25 @@ def test_another_store_with_a_corpus_of_that_name_has_a_model_of_its_own(
             champion
             and tracking.registered_index(uri, f"models:/{model.name}@champion") == champion.index.address
         )
+
+
+def test_a_rollback_while_aliases_are_set_is_what_they_say(
+    promoted_corpus: ChangingCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, uri = promoted_corpus.store, promoted_corpus.tracking_uri
+
+    def later(*given: Any) -> dict[str, str]:
+        monkeypatch.setattr(registry, "repair", repair)
+        rollback(store)
+        tracking.mirror(store, uri)
+        return repair(*given)
+
+    repair = registry.repair
+    monkeypatch.setattr(registry, "repair", later)
+    tracking.mirror(store, uri)
+    champion = current(store)
+    assert champion is not None and champion.why == "rollback"
+    assert aliases(promoted_corpus)["champion"] == champion.index.digest
 
 
 def after_version(client: MlflowClient, name: str, digest: str) -> str:

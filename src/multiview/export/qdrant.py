@@ -13,7 +13,7 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import environment
-from multiview.artifacts.champions import Champion, address_of, champion_numbers, champion_of, read_champion
+from multiview.artifacts.champions import address_of, champion_numbers, champion_of, read_champion
 from multiview.artifacts.store import Store
 from multiview.config import Export
 from multiview.data.reading.values import shown_value
@@ -137,9 +137,14 @@ def follow_champion(
         champion = champion_of(store)
         loaded = load_index(client, address_of(store, champion), alias)
         if champion_of(store) == champion:
-            break
-    _point(client, alias, loaded.name)
-    _delete_others(client, alias, [loaded.name, *islice(_earlier(store, champion, alias, loaded.name), keep)])
+            _point(client, alias, loaded.name)
+            if champion_of(store) == champion:  # else a later promotion's alias may have been set back
+                break
+    there = [
+        each.name for each in client.get_collections().collections
+    ]  # all of champions that are known below
+    kept = [loaded.name, *islice(_of_others(store, alias, loaded.name), keep)]
+    _delete(client, alias, set(there).difference(kept))
     return loaded
 
 
@@ -239,23 +244,20 @@ def _point(client: QdrantClient, alias: str, name: str) -> None:
     client.update_collection_aliases([*removed, made])
 
 
-def _earlier(store: Store, champion: Champion, prefix: str, name: str) -> Iterator[str]:
-    """Names of the collections of earlier champions whose artifacts still exist, newest first, each once."""
+def _of_others(store: Store, prefix: str, name: str) -> Iterator[str]:
+    """Names of the other collections of champions whose artifacts still exist, newest first, each once."""
     seen = {name}
     for number in reversed(champion_numbers(store)):
-        if number >= champion.number:
-            continue
         with contextlib.suppress(InputError):
-            earlier = collection_name(address_of(store, read_champion(store, number)), prefix)
-            if earlier not in seen:
-                seen.add(earlier)
-                yield earlier
+            other = collection_name(address_of(store, read_champion(store, number)), prefix)
+            if other not in seen:
+                seen.add(other)
+                yield other
 
 
-def _delete_others(client: QdrantClient, prefix: str, kept: list[str]) -> None:
-    """Deletes the collections with this prefix that are not `kept` and that no alias refers to."""
-    kept = [*kept, *(each.collection_name for each in client.get_aliases().aliases)]
-    for collection in client.get_collections().collections:
-        ours = re.fullmatch(rf"{re.escape(prefix)}-[0-9a-f]{{16}}", collection.name)
-        if ours and collection.name not in kept:
-            client.delete_collection(collection.name)
+def _delete(client: QdrantClient, prefix: str, names: Iterable[str]) -> None:
+    """Deletes those of these collections that have this prefix and that no alias refers to."""
+    named = {each.collection_name for each in client.get_aliases().aliases}
+    for name in names:
+        if name not in named and re.fullmatch(rf"{re.escape(prefix)}-[0-9a-f]{{16}}", name):
+            client.delete_collection(name)

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from multiview import metric_names, names
-from multiview.artifacts.champions import Champion, champion_numbers, crown, read_champion
+from multiview.artifacts.champions import Champion, champion_numbers, crown, current, read_champion
 from multiview.artifacts.record import Artifact, Record, Reference, load_record
 from multiview.artifacts.staging import LocalArtifact, stage
 from multiview.artifacts.store import Store
@@ -138,11 +138,12 @@ def promote(context: StepContext) -> None:
     a failure to send it is a warning, and the decision holds. Raises InputError where another refresh or a rollback
     made the next champion meanwhile.
     """
-    now = before = read_champion_found(context.input("champion").path)
+    before = read_champion_found(context.input("champion").path)
     given = context.input("verdict")
     verdict = read_verdict(given.path)
+    made = None
     if verdict.decision == "promote":
-        now = crown(
+        made = crown(
             context.store,
             Champion(
                 number=before.number + 1 if before else 1,
@@ -154,6 +155,7 @@ def promote(context: StepContext) -> None:
                 passages=context.recorded_input("passages"),
             ),
         )
+    now = made or current(context.store)  # another refresh or a rollback may have been meanwhile
     outcome = {
         "decision": verdict.decision,
         "says": verdict.says,
@@ -163,7 +165,8 @@ def promote(context: StepContext) -> None:
     }
     write_json(context.output(names.PROMOTION) / names.PROMOTION_FILE, outcome)
     context.events.fact("decision", verdict.decision)
-    context.events.fact("champion", now.number if now else 0)
+    compared = made or before
+    context.events.fact("champion", compared.number if compared else 0)
     notify = context.settings.notify
     if address := notified(notify):
         status, pages = f"refresh {TITLES[verdict.decision]}", context.pages

@@ -85,7 +85,9 @@ def mirror(store: Store, uri: str) -> dict[str, str]:
     with explained(uri):
         if not _is_of(store, connect(uri), name):
             name = f"{name}-{short_digest(store.url)}"
-    return repair(uri, name, existing, store)
+    versions = repair(uri, name, existing, store)
+    # A promotion or rollback meanwhile may have set its aliases before these.
+    return versions if current(store) == now else mirror(store, uri)
 
 
 def _is_of(store: Store, client: MlflowClient, name: str) -> bool:
