@@ -9,7 +9,7 @@ from multiview import names, tracking
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.steps.events import EventLog
-from multiview.tracking import shipment
+from multiview.tracking import shipment, shipping
 from tests.fixtures.forked import run_forked
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
@@ -104,6 +104,26 @@ def test_a_step_is_shipped_while_it_runs(tmp_path, uri, expected):
     reported.events("camvr/round-2/evaluate", "e")
     tracking.ship(reported.store, reported.run.id, uri)
     assert reported.seen() == expected
+
+
+def test_what_a_step_says_while_it_is_shipped_is_shipped_next(tmp_path, uri, monkeypatch):
+    reported = ReportedRun(tmp_path, uri, "meanwhile")
+    reported.events("camvr/round-2/train", "t", losses=1, status="running")
+    log, log_data = EventLog(reported.store, "model/camvr-round-2-train/attempts/t"), shipping.log_data
+
+    def later(*given):
+        monkeypatch.setattr(shipping, "log_data", log_data)
+        log.metric("loss", 0.5, 2)
+        log_data(*given)
+
+    monkeypatch.setattr(shipping, "log_data", later)
+    for new in (True, True, False):
+        assert tracking.ship(reported.store, reported.run.id, uri) == new
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name("multiview")
+    found = client.search_runs([experiment.experiment_id], "tags.`multiview.path` = 'camvr/round-2/train'")
+    run = next(run for run in found if run.data.tags["multiview.run"] == "meanwhile")
+    assert [point.step for point in client.get_metric_history(run.info.run_id, "loss")] == [1, 2]
 
 
 def test_two_stores_with_the_same_run_do_not_mix(tmp_path, uri):

@@ -64,7 +64,8 @@ def ship(
                 set_status(shipment.client, shipment.client.get_run(parent), "RUNNING", 0.0)
                 store.remove(marker)  # so that its end is shipped again, even if all its steps are found
             return True
-        new = ended or store.read(marker) != _fingerprint(store, run, states, uri)
+        lines = _contents(store, run, states)  # what is written from now on is for the next shipment
+        new = ended or store.read(marker) != _fingerprint(lines, uri)
         if new:
             shipment = Shipment(store, run, uri, states, ended)
             shipment.end(_ship(shipment, states))
@@ -72,7 +73,7 @@ def ship(
             mirror(store, uri)
         if new:
             settle(uri)
-            store.replace(marker, _fingerprint(store, run, states, uri))
+            store.replace(marker, _fingerprint(lines, uri))
         return bool(new)
 
 
@@ -154,11 +155,17 @@ def _ship(shipment: Shipment, states: list[StepState]) -> str:
     return parent
 
 
-def _fingerprint(store: Store, run: Run, states: Iterable[StepState], uri: str) -> bytes:
-    """Digest of what MLflow should have of a run, and of the database that should have it."""
-    lines = [uri, database(uri) or instance(our_experiment(connect(uri))), *studies_of(store, run)]
+def _contents(store: Store, run: Run, states: Iterable[StepState]) -> list[str]:
+    """What MLflow should have of a run."""
+    lines = studies_of(store, run)
     for state in sorted(states, key=lambda s: s.path):
         events = sum(1 for _ in read_events(store, state.attempt)) if state.attempt else 0
         status = "done" if state.status == "found" else state.status
         lines.append(f"{state.path} {state.key} {state.attempt} {status} {events}")
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest().encode()
+    return lines
+
+
+def _fingerprint(lines: list[str], uri: str) -> bytes:
+    """Digest of what MLflow should have of a run, and of the database that should have it."""
+    there = [uri, database(uri) or instance(our_experiment(connect(uri))), *lines]
+    return hashlib.sha256("\n".join(there).encode()).hexdigest().encode()
