@@ -114,3 +114,17 @@ def test_a_folder_that_is_removed_while_files_are_listed_is_passed_over(
 
     monkeypatch.setattr(os, "scandir", removed)
     assert [entry.path for entry in store.entries("")] == ["model/kept/file"]
+
+
+def test_a_folder_that_is_removed_as_it_is_listed_has_no_folders(tmp_path, monkeypatch):
+    store, is_dir = LocalStore(tmp_path), Path.is_dir
+    (tmp_path / "checkpoint").mkdir()
+
+    def removed_afterwards(path: Path) -> bool:
+        there = is_dir(path)
+        if path.name == "checkpoint":
+            path.rmdir()
+        return there
+
+    monkeypatch.setattr(Path, "is_dir", removed_afterwards)
+    assert store.folders("checkpoint") == []

@@ -120,3 +120,20 @@ def test_a_checkpoint_that_cannot_be_copied_now_is_neither_lost_nor_passed_over(
             checkpoints.latest()
     latest = checkpoints.latest()
     assert latest is not None and latest.name == f"checkpoint-{5 if dropped else 10}"
+
+
+def test_checkpoints_that_another_trainer_publishes_meanwhile_are_found(tmp_path, monkeypatch):
+    store = LocalStore(tmp_path / "store")
+    checkpoints, stage = StoredCheckpoints(store, "key"), module.stage
+    for step in (10, 20):
+        checkpoints.publish(step, checkpoint(tmp_path / f"trainer-{step}", f"after {step}"))
+
+    def copied_slowly(*given):
+        monkeypatch.setattr(module, "stage", stage)
+        for step in (30, 40):
+            checkpoints.publish(step, checkpoint(tmp_path / f"trainer-{step}", f"after {step}"))
+        return stage(*given)
+
+    monkeypatch.setattr(module, "stage", copied_slowly)
+    latest = checkpoints.latest()
+    assert latest is not None and latest.name == "checkpoint-40"

@@ -60,12 +60,15 @@ def test_any_other_failure_is_one_line_with_its_place(store: LocalStore, error: 
     assert state.error.startswith(f"{type(error).__name__}: by none (test_work_reporter.py:")
 
 
-def test_an_attempt_that_ends_late_leaves_a_later_ones_success(store: LocalStore) -> None:
-    cut_off, later = (StepReporter(store, "run", PATH, "count") for _ in range(2))
-    cut_off.begin_attempt("counts/key/attempts/a")
-    later.begin_attempt("counts/key/attempts/b")
-    later.finish("done", "counts/key/attempts/b", {})
-    cut_off.fail(RuntimeError("its node was gone"))
+@pytest.mark.parametrize("began_first", [True, False])
+def test_an_attempt_that_fails_late_leaves_anothers_success(store: LocalStore, began_first: bool) -> None:
+    """As a node that was cut off, or the same command a second time that is interrupted."""
+    reporters = [StepReporter(store, "run", PATH, "count") for _ in range(2)]
+    late, other = reporters if began_first else reversed(reporters)
+    for reporter in reporters:
+        reporter.begin_attempt(f"counts/key/attempts/{id(reporter)}")
+    other.finish("done", other.state.attempt, {})
+    late.fail(RuntimeError("its node was gone"))
     assert written(store).status == "done"
     again = StepReporter(store, "run", PATH, "count")
     again.fail(InputError("another start cannot read its inputs"))

@@ -68,8 +68,10 @@ class LocalStore(Store):
         return sorted(entries, key=lambda entry: entry.path)
 
     def folders(self, path: str) -> list[str]:
-        folder = self.root / path
-        return sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+        try:
+            return sorted(each.name for each in (self.root / path).iterdir() if each.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def remove(self, path: str) -> None:
         target = self.root / path

@@ -40,15 +40,19 @@ class StoredCheckpoints:
     def latest(self) -> Path | None:
         """Returns a private local copy of the newest undamaged checkpoint; None if there is none. Damaged ones are
         named in the log and dropped; the training makes them again."""
-        found, damaged = None, []
-        for step in reversed(self._steps()):
-            try:
-                if found := self._copy(step):
-                    break
-            except DamagedRecord as error:
-                # Without its record, the next checkpoint at this step can be published.
-                self.store.remove(self._record_file(step))
-                damaged.append(f"a damaged checkpoint was left out: {error}")
+        found, damaged, tried = None, [], []
+        while (
+            not found and (steps := self._steps()) != tried
+        ):  # another trainer drops and adds some meanwhile
+            tried = steps
+            for step in reversed(steps):
+                try:
+                    if found := self._copy(step):
+                        break
+                except DamagedRecord as error:
+                    # Without its record, the next checkpoint at this step can be published.
+                    self.store.remove(self._record_file(step))
+                    damaged.append(f"a damaged checkpoint was left out: {error}")
         if self.log:
             if found and (found / EVENTS).exists():
                 self.log.resume((found / EVENTS).read_text(encoding="utf-8"))

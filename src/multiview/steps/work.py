@@ -174,12 +174,13 @@ class StepReporter:
         self._change(status="running", attempt="", ended=None, outputs={})
 
     def fail(self, error: BaseException) -> None:
-        """Writes the failure as one line, unless the step was killed: then the error only follows from that. If a later
-        attempt, on another node, has finished meanwhile, its state stays."""
+        """Writes the failure as one line, unless the step was killed: then the error only follows from that. If another
+        attempt, as on another node, has finished meanwhile, its state stays."""
         if self.state.status == "killed":
             return
         written = read_state(self.store, self.run, self.state.path)
-        if written and written.finished and written.started > self.state.started:
+        other = written != self.state and written
+        if other and other.finished and (other.ended or 0) > self.state.started:
             return
         status, line = "failed", one_line(error)
         if isinstance(error, Termination):
