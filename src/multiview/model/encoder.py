@@ -29,7 +29,7 @@ from multiview.model.base_model.loading import (
 from multiview.model.base_model.sentence_transformers import CHOOSE_ANOTHER, Usage, read_usage
 from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, make_batch, pool
 from multiview.model.dense import DENSE_FILE, make_dense, read_dense
-from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
+from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, frame, layout
 from multiview.model.lora import save_adapter, with_adapter
 from multiview.model.systems import load_settings
 from multiview.steps.context import StepContext
@@ -194,6 +194,10 @@ class BiEncoder(nn.Module):
         with quiet(), staged_base(settings.base) as folder:
             encoder = load_encoder(folder, torch.float32, settings.base)
             tokenizer = load_tokenizer(folder, settings.base, model=encoder)
+            if tokenizer.sep_token_id is None and (behind := frame(tokenizer)[1]):
+                tokenizer.eos_token = tokenizer.convert_ids_to_tokens(
+                    behind[-1]
+                )  # which may have been another
             usage = read_usage(Path(folder), settings.base, kind.as_base)
             width = encoder.config.hidden_size
             dense = read_dense(Path(folder), usage.dense, width) if usage.dense else None
@@ -322,6 +326,5 @@ def initial_model(context: StepContext) -> None:
     model.save(context.output("model"))
     context.events.fact("dimension", model.dim)
     for name in ("question_prompt", "passage_prompt"):
-        if prompt := getattr(model.layout, name):
-            context.events.fact(name, prompt)
+        context.events.fact(name, getattr(model.layout, name) or "none")
     context.events.fact("parameters", sum(parameter.numel() for parameter in model.parameters()))

@@ -1,6 +1,7 @@
 """A base in a folder of sentence-transformers is used as its makers use it."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from onnxruntime import InferenceSession
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
 from multiview.config import Encode, Model
@@ -300,3 +302,43 @@ def test_texts_begin_with_the_makers_prompts(tmp_path, kind, pooling, include_pr
     assert_same(plain, made)
     for given, other in zip(vectors(plain), vectors(ours), strict=True):
         assert abs(given - other).max(axis=1).min() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("made", "prompts"),
+    [
+        ({"model_type": "MultiVectorEncoder", "prompts": PROMPTS}, PROMPTS),
+        ({"model_type": "SparseEncoder", "prompts": PROMPTS}, PROMPTS),
+        ({"model_type": "CrossEncoder", "prompts": PROMPTS}, {}),
+        ({"query_prefix": "asked ", "document_prefix": "read "}, {"query": "asked ", "document": "read "}),
+        (
+            {"model_type": "ColBERT", "query_prefix": "asked ", "prompts": {"query": "asked king "}},
+            {"query": "asked king "},
+        ),
+    ],
+)
+@pytest.mark.parametrize("architecture", ["camvr", "dpr"])
+def test_the_prompts_of_other_makers_are_those_of_their_texts(bare, tmp_path, architecture, made, prompts):
+    base = tmp_path / "base"
+    shutil.copytree(bare, base)
+    write(base / "config_sentence_transformers.json", made)
+    write(base / "modules.json", [{"type": "sentence_transformers.base.modules.Transformer", "path": ""}])
+    layout = BiEncoder.create(Model(base=str(base), architecture=architecture)).layout
+    expected = (prompts.get("query", ""), prompts.get("document", ""))
+    assert (layout.question_prompt, layout.passage_prompt) == expected
+
+
+@pytest.mark.parametrize("end", ["[SEP]", "[MASK]"])
+def test_texts_of_a_causal_base_end_with_the_token_of_its_own_tokenizer(tmp_path, end):
+    """Which may be another than its `eos_token`."""
+    base = random_base(tmp_path / "base", "qwen3")
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    ids = [(end, tokenizer.convert_tokens_to_ids(end))]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single=f"$A {end}", special_tokens=ids)
+    tokenizer.save_pretrained(base)
+    written = json.loads((base / "tokenizer_config.json").read_text())
+    roles = {"cls_token": None, "sep_token": None, "eos_token": "[SEP]"}
+    write(base / "tokenizer_config.json", written | roles)
+    made = save_base(tmp_path / "made", base, "lasttoken", "normalised", width=32)
+    ours = encoder(tmp_path / "made", tmp_path / "model", architecture="dpr", pooling="last", normalise=True)
+    np.testing.assert_allclose(vectors(ours)[0][:2], made.encode_query(TEXTS[:2]), atol=1e-5)

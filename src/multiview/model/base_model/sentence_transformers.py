@@ -88,13 +88,17 @@ def read_usage(folder: Path, base: str, whole: bool) -> Usage:
 def read_pairs(folder: Path) -> tuple[int | None, bool]:
     """Returns the longest pair of a cross-encoder in tokens, if it says one, and whether texts are lower-cased.
 
-    Raises InputError for a default prompt, which sentence-transformers puts before each pair.
+    Raises InputError for a default prompt or a chat template, which sentence-transformers puts around each pair.
     """
     made, (_, transformer) = _json(folder, CONFIGURATION_FILE), _transformer(folder)
     prompts, name = made.get("prompts"), made.get("default_prompt_name")
     if name is not None and isinstance(prompts, dict) and prompts.get(name):
         raise InputError(
             f"{CONFIGURATION_FILE}: a default prompt ({name}: {prompts[name]!r:.80}) is not supported; choose another cross-encoder"
+        )
+    if "message" in (transformer.get("modality_config") or ["message"]) and _has_chat_template(folder):
+        raise InputError(
+            "it reads pairs through a chat template, which is not supported; choose another cross-encoder"
         )
     return _longest(transformer), bool(transformer.get("do_lower_case"))
 
@@ -141,13 +145,17 @@ def _usage(folder: Path, whole: bool) -> Usage:
 
 def _bare_usage(folder: Path) -> Usage:
     """Returns the usage of a folder without modules.json: pooling by the mean, or by a causal model's last token."""
-    file = folder / "chat_template.jinja"  # as transformers 5 writes it
-    if file.is_file() or "chat_template" in _json(folder, "tokenizer_config.json"):
+    if _has_chat_template(folder):
         raise InputError(f"it reads texts through a chat template, without {MODULES_FILE}: {CHOOSE_ANOTHER}")
     config = _json(folder, "config.json")
     made_as = str([*(config.get("architectures") or []), ""][0])
     is_causal = made_as.endswith("ForCausalLM") and config.get("is_causal", True)
     return Usage(pooling="last" if is_causal else "snippet")
+
+
+def _has_chat_template(folder: Path) -> bool:
+    file = folder / "chat_template.jinja"  # as transformers 5 writes it
+    return file.is_file() or "chat_template" in _json(folder, "tokenizer_config.json")
 
 
 def _modules(content: bytes | str) -> list[tuple[str, str]]:
@@ -181,16 +189,22 @@ def _check(made: JsonObject, modules: list[tuple[str, str]]) -> None:
 
 
 def _prompts(made: JsonObject) -> tuple[str, str]:
-    """Returns the prompts of questions and passages, which encode_query and encode_document would use."""
+    """Returns the prompts of questions and passages, which encode_query and encode_document would use, behind PyLate's
+    prefixes. Those of a cross-encoder are for pairs."""
     prompts = made.get("prompts") or {}
     if not isinstance(prompts, dict) or not all(
         isinstance(prompt, str | None) for prompt in prompts.values()
     ):
         raise InputError(f"{CONFIGURATION_FILE}: prompts does not map names to texts")
-    if made.get("model_type", "SentenceTransformer") != "SentenceTransformer":
-        return "", ""  # its prompts are for another use of the transformer
+    if made.get("model_type") == "CrossEncoder":
+        return "", ""
     passage = next(filter(None, map(prompts.get, PASSAGE_PROMPTS)), "")
-    return prompts.get("query") or "", passage
+    prefixes = [made.get(f"{kind}_prefix") or "" for kind in ("query", "document")]
+    question, passage = (
+        f"{prefix}{prompt.removeprefix(prefix)}"
+        for prefix, prompt in zip(prefixes, (prompts.get("query") or "", passage), strict=True)
+    )
+    return question, passage
 
 
 def _pooling(config: JsonObject) -> Pooling:

@@ -11,6 +11,7 @@ from multiview.model.layouts.base import (
     PreTrainedTokenizer,
     TokenSequence,
     View,
+    frame,
     kept_views,
     row_numbers,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "View",
     "architecture",
     "check",
+    "frame",
     "kept_views",
     "layout",
     "row_numbers",

@@ -344,6 +344,13 @@ def plain_apostrophes(question: str) -> str:
     return question.replace("’", "'")
 
 
+def frame(tokenizer: PreTrainedTokenizer) -> tuple[list[int], list[int]]:
+    """Returns the ids of the tokens that a tokenizer itself puts before and behind a text."""
+    probe, framed = tokenizer("a", add_special_tokens=False)["input_ids"], tokenizer("a")["input_ids"]
+    start = next(i for i in range(len(framed)) if framed[i : i + len(probe)] == probe)
+    return framed[:start], framed[start + len(probe) :]
+
+
 def _around(tokenizer: PreTrainedTokenizer) -> tuple[list[int], int]:
     """Returns the ids of the tokens that begin and end a text: `[CLS]` and `[SEP]`, or what a causal model has for them.
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from multiview.config import Model
-from multiview.model.layouts.base import Layout, Part, PreTrainedTokenizer, TokenSequence
+from multiview.model.layouts.base import Layout, Part, PreTrainedTokenizer, TokenSequence, frame
 
 if TYPE_CHECKING:
     from multiview.data.passages import Passage
@@ -29,10 +29,7 @@ class SentenceTransformer(Layout):
 
     def __init__(self, settings: Model, tokenizer: PreTrainedTokenizer) -> None:
         super().__init__(settings, tokenizer)
-        probe = tokenizer("a", add_special_tokens=False)["input_ids"]
-        framed = tokenizer("a")["input_ids"]
-        start = next(i for i in range(len(framed)) if framed[i : i + len(probe)] == probe)
-        self._before, self._after = framed[:start], framed[start + len(probe) :]
+        self._before, self._after = frame(tokenizer)
 
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         text = f"{passage.title} {passage.text}" if passage.title else passage.text
