@@ -261,18 +261,15 @@ def test_a_default_prompt_of_a_cross_encoder_is_refused(judge, tmp_path):
         CrossEncoder(makers_folder(judge, tmp_path / "made", made), Encode(), "made", TEACHER)
 
 
+@pytest.mark.parametrize("place", ["tokenizer_config.json", "chat_template.jinja"])
 def test_a_chat_template_of_a_cross_encoder_is_refused_unless_its_makers_read_pairs_without_it(
-    judge, tmp_path
+    judge, tmp_path, place
 ):
-    for place, content in (("tokenizer_config.json", {}), ("chat_template.jinja", "{{ messages }}")):
-        folder = makers_folder(judge, tmp_path / place, {})
-        if content:
-            (folder / place).write_text(content)
-        else:
-            written = json.loads((folder / place).read_text()) | {"chat_template": "{{ messages }}"}
-            (folder / place).write_text(json.dumps(written))
-        with pytest.raises(InputError, match=f"^{TEACHER}: made: it reads pairs through a chat template"):
-            CrossEncoder(folder, Encode(), "made", TEACHER)
-        of_text = {"text": {"method": "forward", "method_output_name": "logits"}}
-        (folder / "sentence_bert_config.json").write_text(json.dumps({"modality_config": of_text}))
+    folder, template = makers_folder(judge, tmp_path / "made", {}), "{{ messages }}"
+    written = json.loads(file.read_text()) if (file := folder / place).exists() else None
+    file.write_text(json.dumps(written | {"chat_template": template}) if written else template)
+    with pytest.raises(InputError, match=f"^{TEACHER}: made: it reads pairs through a chat template"):
         CrossEncoder(folder, Encode(), "made", TEACHER)
+    of_text = {"text": {"method": "forward", "method_output_name": "logits"}}
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"modality_config": of_text}))
+    CrossEncoder(folder, Encode(), "made", TEACHER)

@@ -120,8 +120,8 @@ def test_what_a_step_says_while_it_is_shipped_is_shipped_next(tmp_path, uri, mon
     for new in (True, True, False):
         assert tracking.ship(reported.store, reported.run.id, uri) == new
     client = MlflowClient(uri)
-    experiment = client.get_experiment_by_name("multiview")
-    found = client.search_runs([experiment.experiment_id], "tags.`multiview.path` = 'camvr/round-2/train'")
+    experiments = [each.experiment_id for each in client.search_experiments()]
+    found = client.search_runs(experiments, "tags.`multiview.path` = 'camvr/round-2/train'")
     run = next(run for run in found if run.data.tags["multiview.run"] == "meanwhile")
     assert [point.step for point in client.get_metric_history(run.info.run_id, "loss")] == [1, 2]
 
