@@ -62,6 +62,8 @@ LONGEST = [
 """The files that take longest, in order of their processor time: they begin first, so that no process ends alone."""
 
 
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 settings.register_profile("quick", max_examples=60, deadline=None, database=None)
 settings.register_profile("torture", max_examples=1000, deadline=None, database=None)
 

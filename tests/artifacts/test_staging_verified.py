@@ -64,8 +64,9 @@ def test_a_file_of_the_same_size_that_was_altered_is_named_until_it_is_mended(tm
     assert (stage(store, record).path / "a.txt").read_text() == "text"
 
 
-def test_a_file_that_was_just_written_is_read_again(tmp_path, reads):
+def test_a_file_that_was_just_written_is_read_again(tmp_path, reads, monkeypatch):
     """Another write at the same tick of the file system's clock would leave the same times."""
+    monkeypatch.setattr(staging, "SETTLED", 10**12)
     store = LocalStore(tmp_path)
     record, _ = publish(store, "k", "text")
     (tmp_path / record.data / "a.txt").write_text("text")

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,7 +122,7 @@ def test_a_line_now_and_then_says_what_a_step_does_how_far_it_is_and_how_its_tra
         time.sleep(0.2)
         log.progress(1010, 4000, "steps")
         seen = len(lines)
-        wait_until(lambda: len(lines) > seen)
+        wait_until(lambda: len(lines) > seen + 1)
         line = lines[-1]
         took = time.time() - began
         log.begin("writing its outputs")
@@ -135,6 +136,22 @@ def test_a_line_now_and_then_says_what_a_step_does_how_far_it_is_and_how_its_tra
     )
     told = read_progress(store, ATTEMPT)
     assert told and told.line == lines[-1] and began < told.time <= time.time()
+
+
+def test_what_a_step_says_while_a_line_is_written_is_kept(
+    store: LocalStore, often: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, pace = EventLog(store, ATTEMPT), events.pace
+
+    def meanwhile(*given: Any) -> str:
+        monkeypatch.setattr(events, "pace", pace)
+        log.progress(20, 20, "steps")
+        return pace(*given)
+
+    monkeypatch.setattr(events, "pace", meanwhile)
+    log.progress(10, 20, "steps")
+    with log.lines():
+        wait_until(lambda: (now := read_progress(store, ATTEMPT)) and now.line.startswith("20/20"))
 
 
 def test_a_second_pass_over_the_same_has_its_own_rate(store: LocalStore, often: None) -> None:

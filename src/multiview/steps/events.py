@@ -56,6 +56,7 @@ class EventLog(Events):
         self._written, self._whole = 0, True
         self._flushed = time.monotonic()
         self._told = self._progress = Progress(time=time.time())
+        self._last_line, self._last_line_time = "", self._told.time
         self._local = isinstance(store, LocalStore)
         self.begin("beginning")
 
@@ -88,11 +89,12 @@ class EventLog(Events):
 
     def _tell(self) -> None:
         """Writes the progress if it has changed, with a new line every `LINE_SECONDS`."""
-        progress = self._progress
-        if time.time() - progress.time >= LINE_SECONDS:
-            line = self._line(progress, time.monotonic() - self._since)
-            progress = self._progress = replace(progress, line=line, time=time.time())
-            self._note(line)
+        progress = self._progress  # which the step's own thread replaces
+        if time.time() - self._last_line_time >= LINE_SECONDS:
+            self._last_line = self._line(progress, time.monotonic() - self._since)
+            self._last_line_time = time.time()
+            self._note(self._last_line)
+        progress = replace(progress, line=self._last_line, time=self._last_line_time)
         if progress != self._told:
             self.store.replace(progress_path(self.attempt), json.dumps(asdict(progress)).encode())
             self._told = progress

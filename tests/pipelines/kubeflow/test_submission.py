@@ -190,8 +190,8 @@ def test_a_host_that_does_not_answer_is_one_line(submit):
 
 
 def test_a_store_that_does_not_answer_is_not_waited_for(monkeypatch, tmp_path):
-    monkeypatch.setattr(submission, "READ_SECONDS", 0.2)
     assert readable(str(tmp_path)) is not None and readable("") is None
+    monkeypatch.setattr(submission, "READ_SECONDS", 0.2)
     monkeypatch.setattr(submission, "open_store", lambda url: time.sleep(60))
     began = time.monotonic()
     assert readable("gs://bucket/store") is None and time.monotonic() - began < 10

@@ -92,7 +92,7 @@ def test_without_a_terminal_a_run_has_the_lines_that_its_pods_have_in_their_logs
     begun, ended = "  count started", r"✓ count \d\.\d s"
     address = f"{store.url}/counts/{reporter.state.key}"
     assert pod[0] == begun and pod[1] == "  count: warning: 1 passage is empty"
-    assert re.fullmatch(r"  count: \d+/40 passages, \d+\.\d/s, 0:00:0\d left", pod[2])
+    assert re.fullmatch(r"  count: \d+/40 passages, \d+\.\d/s, 0:\d\d:\d\d left", pod[2])
     assert re.fullmatch(ended, pod[-3]) and pod[-2] == f"  count: wrote counts {address}"
     assert pod[-1] == f"  count: wrote words {address.replace('counts', 'words')}"
     here = printed.getvalue().replace(" 1/2 ", "").splitlines()
