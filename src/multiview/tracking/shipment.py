@@ -13,6 +13,7 @@ from multiview.evaluation.files import METRICS_FILE, TABLE_FILE
 from multiview.evaluation.tables import UNIT, escaped, markdown_table
 from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import Run, StepState, finished_outputs, studies_of
+from multiview.steps.table import STEPS
 from multiview.tracking.client import RUN_FILE, connect, deleted, instance, our_experiment, settle
 from multiview.tracking.experiment import VIEW_TAG, experiment_tags
 from multiview.tracking.mlflow_runs import (
@@ -63,7 +64,7 @@ class Shipment:
         experiment = self._experiment(uri)
         self.experiment = experiment.experiment_id
         self.claims = claims_of(run.id, uri, experiment)
-        self.corpus = corpus_tag(states)
+        self.corpus = None if self.is_due(names.PASSAGES) else corpus_tag(states)
         self.shared: list[StepState] = []
         """The states of the steps that systems share."""
         self.systems: dict[str, list[StepState]] = {}
@@ -71,6 +72,12 @@ class Shipment:
         for state in states:
             system = StepPath.parse(state.path).system
             (self.systems.setdefault(system, []) if system else self.shared).append(state)
+
+    def is_due(self, kind: str) -> bool:
+        """Whether a step of the run has yet to make its artifact of a kind: one that is there already is another's."""
+        finished = {state.path for state in self.states if state.finished}
+        due = {StepPath.parse(path).step for path in self.run.steps if path not in finished}
+        return any(kind in STEPS[step].outputs for step in due if step in STEPS)
 
     def _experiment(self, uri: str) -> Experiment:
         found = our_experiment(self.client)

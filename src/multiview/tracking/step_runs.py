@@ -132,7 +132,8 @@ def log_data(shipment: Shipment, parent: str) -> None:
             logged = _all(load_reference(evaluation, "MLflow", shipment.store)[1].inputs)
     kinds = (names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS)
     first = {_kind(reference): reference for reference in reversed(logged)}
-    data = {kind: [first[kind].model_copy(update={"file": None})] for kind in kinds if kind in first}
+    there = [kind for kind in kinds if kind in first and not shipment.is_due(kind)]
+    data = {kind: [first[kind].model_copy(update={"file": None})] for kind in there}
     _log_datasets(shipment.client, shipment.client.get_run(parent), data)
 
 

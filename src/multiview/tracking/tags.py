@@ -83,7 +83,8 @@ def child_tags(run: Run, state: StepState, parent: str) -> Tags:
 def step_tags(state: StepState, record: Record | None, warnings: Sequence[str], corpus: str | None) -> Tags:
     """Returns the tags of a child that come from its step's state and events; `record` is the step's first output's."""
     tags: Tags = {"multiview.key": state.key, names.TAG_ERROR: state.error, **_code(state, record)}
-    if state.inputs or names.PASSAGES in state.outputs:  # other steps are about no corpus
+    forwarded = STEPS[state.step].forwards if state.step in STEPS else ()
+    if state.inputs or names.PASSAGES in {*state.outputs} - {*forwarded}:  # other steps are about no corpus
         tags[names.TAG_CORPUS] = corpus
     for name, references in state.inputs.items():
         for number, reference in enumerate(references):
