@@ -14,7 +14,7 @@ from multiview.cli.options import (
     Debug,
     DryRun,
     EarlierStoreUrl,
-    Preset,
+    Presets,
     Settings,
     StoreUrl,
     TrackingUri,
@@ -51,7 +51,7 @@ def compile_(
         str | None, typer.Argument(metavar="[PIPELINE]", help="All, if none is named.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the YAML files.")] = Path("compiled"),
-    preset: Preset = None,
+    presets: Presets = None,
     settings: Settings = None,
     store: Annotated[
         str | None, typer.Option(help="gs:// or s3:// URL of the artifacts, the default of its runs.")
@@ -66,7 +66,7 @@ def compile_(
     store = store and check_store(store)
     check_folder("--out", out)
     for name in [pipeline] if pipeline else PIPELINES:
-        request, target = Request.from_settings(name, preset, settings), out / f"{name}.yaml"
+        request, target = Request.from_settings(name, presets, settings), out / f"{name}.yaml"
         print(compile_request(request, target, store))
 
 

@@ -10,7 +10,7 @@ import typer
 from multiview import environment
 from multiview.artifacts.store import open_store
 from multiview.cli.console import Console
-from multiview.cli.options import Again, BucketUrl, Debug, DryRun, Preset, Settings, Wait
+from multiview.cli.options import Again, BucketUrl, Debug, DryRun, Presets, Settings, Wait
 from multiview.config.kubeflow import reached_by_people
 from multiview.errors import InputError, counted
 from multiview.plans.request import Request
@@ -35,7 +35,7 @@ schedule = typer.Typer(no_args_is_help=True, help="Recurring runs of a file in t
 @connected
 def submit(
     pipeline: PipelineName,
-    preset: Preset = None,
+    presets: Presets = None,
     settings: Settings = None,
     dry_run: DryRun = False,
     store: BucketUrl = None,
@@ -49,7 +49,7 @@ def submit(
     connection: Profile,
 ) -> None:
     """Run a pipeline on Kubeflow. The same command continues or finds its run."""
-    request = Request.from_settings(pipeline, preset, settings).over(connection.settings)
+    request = Request.from_settings(pipeline, presets, settings).over(connection.settings)
     if part:
         request = _part(request, part)
     submission = check(request, store, connection)

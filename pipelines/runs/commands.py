@@ -10,9 +10,9 @@ from multiview import names, tracking
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
 from multiview.cli.console import Console
-from multiview.cli.options import Debug, DryRun, EarlierStoreUrl, Preset, Settings, StoreUrl, TrackingUri
+from multiview.cli.options import Debug, DryRun, EarlierStoreUrl, Presets, Settings, StoreUrl, TrackingUri
 from multiview.config.documents import document_names
-from multiview.config.overrides import Overrides, gather, merge, validate
+from multiview.config.overrides import Overrides, gather, merge, preset_label, validate
 from multiview.errors import counted
 from multiview.evaluation.tables import baseline_of
 from multiview.model.systems import shared
@@ -31,7 +31,7 @@ PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help=f"One of: 
 
 def run(
     pipeline: PipelineName,
-    preset: Preset = None,
+    presets: Presets = None,
     settings: Settings = None,
     dry_run: DryRun = False,
     store: StoreUrl = names.DEFAULT_STORE,
@@ -39,7 +39,7 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Run a pipeline here, in this process. The same command continues or finds its run."""
-    request, opened = Request.from_settings(pipeline, preset, settings), open_store(store)
+    request, opened = Request.from_settings(pipeline, presets, settings), open_store(store)
     if dry_run:
         console.print(*dry_run_lines(request.plan, opened), sep="\n")
         return
@@ -90,7 +90,7 @@ def study(
             "--seed", metavar="N", help="Run every row with this seed; repeatable. Default: the study's."
         ),
     ] = None,
-    preset: Preset = None,
+    presets: Presets = None,
     settings: Settings = None,
     dry_run: DryRun = False,
     store: StoreUrl = names.DEFAULT_STORE,
@@ -99,8 +99,8 @@ def study(
 ) -> None:
     """Run one pipeline several times with the settings that a study varies, and print one table of the rows."""
     document = read_study(name).chosen(rows or [], seeds or [])
-    preset = preset or document.systems_of
-    base = gather(preset, settings or [])
+    given = presets or document.systems_of
+    base, preset = gather(given, settings or []), preset_label(given)
     document.check_given(settings or [])
     shared, opened = merge(base, document.settings), open_store(store)
     requests = {

@@ -56,7 +56,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
         if champion:  # the server follows the next ones
             served = f"--store {shlex.quote(split_address(index)[0])}"
         console.print(f"Serve it:     {program} serve {served}")
-    if indexes and not promotion:
+    if indexes and not promotion and any("demo://" in json.dumps(state.config) for state in states):
         run = f"{_command('python')} -m pipelines run comparison --preset snippet-means"
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")
 

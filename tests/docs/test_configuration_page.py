@@ -20,7 +20,7 @@ def markdown() -> str:
     parts = [
         "# Configuration\n\n"
         "*Written by `make docs` from `src/multiview/config/`; `multiview config` shows the same.*\n\n"
-        "Settings are changed by a preset (`--preset`, a name or a YAML file) and then by "
+        "Settings are changed by a preset (`--preset`, a name or a YAML file; of several, later ones win) and then by "
         "`--set SECTION.NAME=VALUE`, whose value is YAML: `--set train.warmup_steps=null`, "
         "`--set 'corpus.columns={id: pid}'`. A preset may begin with `extends: NAME`, the preset that it changes, or "
         "`extends: [NAME, NAME]`, where later ones win. Defaults are the papers' unless marked *ours*. A setting "

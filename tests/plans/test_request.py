@@ -111,6 +111,18 @@ def test_settings_lie_over_the_preset_and_both_over_a_cluster_s(project):
     assert request == whole, "where steps run is no part of the plan"
 
 
+def test_of_several_presets_the_later_ones_win(tmp_path):
+    for name, text in (("a", "{train: {epochs: 3, batch_size: 4}}"), ("b", "{train: {epochs: 5}}")):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    presets = [str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")]
+    data = ["corpus.source=p.parquet", "questions.source=q.jsonl"]
+    for given, epochs in ((presets, 5), (presets[::-1], 3)):
+        request = Request.from_settings("training", given, data)
+        assert (request.config.train.epochs, request.config.train.batch_size) == (epochs, 4)
+        assert request.preset == ", ".join(given)
+    assert Request.from_settings("training", presets[0], data).preset == presets[0]
+
+
 def test_an_unknown_pipeline_is_one_line_with_the_nearest_name():
     with pytest.raises(InputError, match=r"^there is no pipeline 'trainign'; did you mean training\?$"):
         Request.from_settings("trainign", None, None)

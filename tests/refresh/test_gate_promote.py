@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from multiview import names
 from multiview.artifacts.champions import champion_file, champion_of, rollback
 from multiview.refresh import gate
 from multiview.refresh.champion import challenger_of
-from multiview.refresh.gate_rules import Verdict
+from multiview.refresh.gate_rules import Measurements, Verdict
 from multiview.steps.runs import Pages
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.servers import inbox
@@ -73,6 +74,22 @@ def test_a_refused_refresh_names_the_champion_that_was_made_meanwhile(
     outcome = json.loads((promoted_corpus.files(made["promote"]["promotion"]) / "promotion.json").read_text())
     assert outcome["champion"]["number"] == champion_of(store).number
     assert challenger_of(store, champion_of(store)) is None, "it was measured against another champion"
+
+
+def test_the_gate_knows_how_many_passages_the_champion_has_by_their_ids(
+    promoted_corpus: ChangingCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decided, decide = [], gate.decide
+
+    def known(policy: Any, champion: Any, challenger: Measurements, *others: Any) -> Verdict:
+        decided.append(challenger.known)
+        return decide(policy, champion, challenger, *others)
+
+    monkeypatch.setattr(gate, "decide", known)
+    promoted_corpus.add("new-2", "new-3")
+    promoted_corpus.change(0)
+    promoted_corpus.refresh()
+    assert decided == [len(promoted_corpus.rows) - 2]
 
 
 def test_a_number_that_comes_again_is_another_champion(corpus: ChangingCorpus) -> None:

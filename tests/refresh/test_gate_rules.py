@@ -220,6 +220,15 @@ def test_another_corpus_with_the_same_index_is_another_one() -> None:
     assert verdict(Gate(drops={METRIC: 0.0}), other).decision == "promote"
 
 
+def test_a_corpus_that_keeps_no_id_is_another_one() -> None:
+    for known, passed in ((None, True), (1, True), (0, False)):
+        challenger = measured(40, known=known)
+        assert (verdict(Gate(), challenger).decision == "promote") == passed
+        assert verdict(LENIENT, challenger).decision == "promote"
+        assert verdict(Gate(), challenger, None).decision == "promote"
+    assert "another corpus, which needs a store of its own?" in verdict(Gate(), measured(40, known=0)).says
+
+
 def test_columns_that_are_gone_or_of_another_type_are_named_and_may_be_held():
     before = replace(CHAMPION, columns={"year": "int64", "ok": "bool", "url": "string"})
     after = measured(30, columns={"year": "string", "url": "string", "new": "double"})

@@ -170,6 +170,7 @@ REFUSED = {
     '  nmae == "x"': "where, character 3: there is no column 'nmae'; did you mean name?",
     'name == "Ö" and m > 1': "where, character 17: there is no column 'm'; there are: id,",
     "n < 'x'": "where, character 5: column n is of type int64: compare it with a value",
+    "name < 3": "where, character 8: column name holds text, which is compared letter by letter",
     "n == true": "where, character 6: column n is of type int64: compare it with a value",
     "n < 1.5": "where, character 5: column n is of type int64: compare it with a value",
     "n in (1, 9223372036854775808)": "where, character 10: column n is of type int64: compare it with a value",

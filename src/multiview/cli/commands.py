@@ -17,7 +17,7 @@ from multiview.cli.options import (
     Device,
     Index,
     IndexStoreUrl,
-    Preset,
+    Presets,
     Settings,
     StoreUrl,
     TrackingUri,
@@ -219,14 +219,14 @@ def inspect(
             help="Files, folders, patterns or URLs; the use of each is recognised by its content and name.",
         ),
     ] = None,
-    preset: Preset = None,
+    presets: Presets = None,
     settings: Settings = None,
     debug: Debug = False,
 ) -> None:
     """Show what a run would read: counts, lengths, first rows and every problem. Exit status 2 if there is one."""
     from multiview.cli.inspection import show_inspection
 
-    if show_inspection(sources or [], preset, settings or []).problems.counts:
+    if show_inspection(sources or [], presets or [], settings or []).problems.counts:
         raise typer.Exit(2)
 
 
@@ -234,14 +234,14 @@ def config(
     name: Annotated[
         str | None, typer.Argument(help="A section, such as train, or a setting, such as train.epochs.")
     ] = None,
-    preset: Preset = None,
+    presets: Presets = None,
     settings: Settings = None,
     debug: Debug = False,
 ) -> None:
-    """Show every setting with its value (the default, or the preset's), type and meaning."""
+    """Show every setting with its value (the default, or the presets'), type and meaning."""
     from multiview.cli.settings import show_settings
 
-    show_settings(name, preset, settings or [])
+    show_settings(name, presets, settings or [])
 
 
 def _counted(about: str) -> OptionInfo:
@@ -270,7 +270,7 @@ def plan(
     calibrated: Annotated[
         str | None, typer.Option("--from", metavar="RUN", help="Scale the seconds of a run of the store.")
     ] = None,
-    preset: Preset = None,
+    presets: Presets = None,
     settings: Settings = None,
     store: StoreUrl = names.DEFAULT_STORE,
     debug: Debug = False,
@@ -282,7 +282,7 @@ def plan(
     from multiview.plans.estimate import base_config
     from multiview.plans.scenario import Scenario, shape_of
 
-    overrides = gather(preset, settings or [])
+    overrides = gather(presets, settings or [])
     data = round(passages), words, round(training_questions), round(dev_questions)
     shape = shape_of(model or base_config(pipeline, overrides).model.base)
     scenario = Scenario(*data, shape, changed, gpus, gpu, cores, memory * 1e9)

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from multiview.cli.console import Console
 from multiview.cli.settings import written
-from multiview.config.overrides import gather, validate
+from multiview.config.overrides import Presets, gather, validate
 from multiview.data import inspection as data
 from multiview.data.inspection import SENTENCE_SAMPLE, SHOWN_PASSAGES, Inspection
 from multiview.data.questions import Question
@@ -26,23 +26,23 @@ FILES = 3
 """Number of files that are named; the others are counted."""
 
 
-def show_inspection(sources: Sequence[str], preset: str | None, settings: Sequence[str]) -> Inspection:
+def show_inspection(sources: Sequence[str], presets: Sequence[str], settings: Sequence[str]) -> Inspection:
     """Inspect and print the data that a run would read. Raises InputError for unreadable data, and without a source."""
-    settings = [*settings, *source_settings(sources, preset, settings)]
+    settings = [*settings, *source_settings(sources, presets, settings)]
     with Console(stderr=True).status("reading") as status:
         inspection = data.inspect(
-            validate(gather(preset, settings)),
+            validate(gather(presets, settings)),
             lambda number: status.update(f"{counted(number, 'passage')} read"),
         )
-    options = ["--preset", preset] if preset else []
+    options = [word for preset in presets for word in ("--preset", preset)]
     options += [word for setting in settings for word in ("--set", setting)]
     print_inspection(Console(), inspection, options)
     return inspection
 
 
-def source_settings(sources: Sequence[str], preset: str | None, settings: Sequence[str]) -> list[str]:
+def source_settings(sources: Sequence[str], presets: Presets, settings: Sequence[str]) -> list[str]:
     """Returns settings that assign each source to its use, such as `corpus.source=passages.parquet`."""
-    uses = data.sort_by_use(sources, validate(gather(preset, settings)))
+    uses = data.sort_by_use(sources, validate(gather(presets, settings)))
     return [
         f"{SETTING[use]}={written(files[0] if len(files) == 1 else files)}"
         for use, files in uses.items()

@@ -38,7 +38,10 @@ TrackingUri = Annotated[
         help="URI of MLflow; default: mlflow.db in a local store, else in the current folder.",
     ),
 ]
-Preset = Annotated[str | None, typer.Option("--preset", help="A preset's name, or a YAML file.")]
+Presets = Annotated[
+    list[str] | None,
+    typer.Option("--preset", help="A preset's name, or a YAML file; repeatable, later ones win."),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Override a setting; repeatable."),

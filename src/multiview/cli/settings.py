@@ -13,7 +13,7 @@ from rich.text import Text
 from multiview.cli.console import Console
 from multiview.config import Config, Section
 from multiview.config.kubeflow import GpuPod, Pod
-from multiview.config.overrides import SYSTEMS, flatten, gather
+from multiview.config.overrides import SYSTEMS, Presets, flatten, gather
 from multiview.config.section import DERIVED, UNKEYED, plain
 from multiview.errors import InputError, nearest
 from multiview.model.systems import resolve
@@ -47,10 +47,10 @@ def about(section: str) -> str:
     return paragraph(type(getattr(Config(), section)).__doc__)
 
 
-def show_settings(name: str | None, preset: str | None, settings: Sequence[str]) -> None:
-    """Print all settings, a section or one setting, with the values of a preset and of settings over it. Raises
+def show_settings(name: str | None, presets: Presets, settings: Sequence[str]) -> None:
+    """Print all settings, a section or one setting, with the values of presets and of settings over them. Raises
     InputError for a name that is neither, and for a mistake in a preset or setting."""
-    console, overrides = Console(), gather(preset, settings)
+    console, overrides = Console(), gather(presets, settings)
     listed = sections(resolve(overrides) if overrides else None)
     names = [*listed, *(setting.name for section in listed.values() for setting in section)]
     if name is not None and not any(_within(known, name) for known in names):

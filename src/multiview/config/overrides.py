@@ -1,7 +1,7 @@
 """Presets and `--set`: nested overrides of the config classes, and their validation."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 
 from multiview.config import Config, JsonObject
@@ -10,6 +10,8 @@ from multiview.config.section import DERIVED
 from multiview.errors import InputError
 
 Overrides = JsonObject
+Presets = str | Sequence[str] | None
+"""The names or YAML files of presets, of which later ones win."""
 
 DERIVED_SETTINGS = [
     f"{name}.{setting}"
@@ -21,14 +23,23 @@ _BETWEEN = re.compile(r"\n|;(?=\s*[\w-]+(?:\.[\w-]+)+\s*=)")
 """What separates two settings in a text: the end of a line, or a semicolon before a setting's name."""
 
 
-def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
-    """Returns a preset's overrides, with `section.name=value` settings (in YAML) over them. Raises InputError."""
-    overrides = merge(read_preset(preset) if preset else {}, *map(parse_setting, settings))
+def gather(presets: Presets, settings: Iterable[str]) -> Overrides:
+    """Returns the presets' overrides, with `section.name=value` settings (in YAML) over them. Raises InputError."""
+    overrides = merge(*map(read_preset, _listed(presets)), *map(parse_setting, settings))
     for given in leaves(overrides):
         for name in DERIVED_SETTINGS:
             if f"{given}.".startswith(f"{name}."):
                 raise InputError(f"there is no setting {name}: multiview fills it in")
     return overrides
+
+
+def _listed(presets: Presets) -> Sequence[str]:
+    return [presets] if isinstance(presets, str) else presets or ()
+
+
+def preset_label(presets: Presets) -> str | None:
+    """Returns what a run is told to have as its preset; None without any."""
+    return ", ".join(_listed(presets)) or None
 
 
 def parse_setting(setting: str) -> Overrides:

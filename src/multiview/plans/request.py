@@ -12,12 +12,14 @@ from multiview.config import Config, JsonObject
 from multiview.config.overrides import (
     SYSTEMS,
     Overrides,
+    Presets,
     flatten,
     gather,
     merge,
     nested,
     outcome,
     parse_setting,
+    preset_label,
     validate,
     value_at,
 )
@@ -55,11 +57,11 @@ class Request:
         return cls(make_plan(pipeline, overrides), overrides, preset)
 
     @classmethod
-    def from_settings(cls, pipeline: str, preset: str | None, settings: Iterable[str] | None) -> Request:
-        """A request for a whole pipeline, by a preset and `section.name=value` settings. Raises as `make`, and InputError
+    def from_settings(cls, pipeline: str, presets: Presets, settings: Iterable[str] | None) -> Request:
+        """A request for a whole pipeline, by presets and `section.name=value` settings. Raises as `make`, and InputError
         for one of these settings that does nothing because the systems of a comparison have their own."""
         settings = list(settings or [])
-        request = cls.make(pipeline, gather(preset, settings), preset)
+        request = cls.make(pipeline, gather(presets, settings), preset_label(presets))
         if pipeline == "comparison":
             request._check_overridden(merge(*map(parse_setting, settings)))
         return request

@@ -77,6 +77,8 @@ def measurements(artifacts: Mapping[str, Artifact], evaluation: LocalArtifact) -
     """Returns the measurements of an index by its evaluation; `artifacts` are the index and its passages, by kind."""
     index, passages = artifacts[names.INDEX].record, artifacts[names.PASSAGES].record
     metrics = json.loads((evaluation.path / METRICS_FILE).read_text())
+    made = artifacts[names.INDEX]
+    changes = made.remembered_input(names.CHANGES) if names.CHANGES in index.inputs else None
     return Measurements(
         digests=(
             index.digest,
@@ -91,6 +93,7 @@ def measurements(artifacts: Mapping[str, Artifact], evaluation: LocalArtifact) -
         columns=passages.facts.get("columns"),
         ranking=index.config.get("search", {}).get("mode", "dense")
         + ", reranked" * any(file.path.startswith(RERANKER_FOLDER) for file in index.files),
+        known=changes and changes.record.facts["passages"] - changes.record.facts["added"],
     )
 
 

@@ -42,6 +42,8 @@ class Measurements:
     """The user's further columns of the passages, with their types; None if an older version wrote the passages."""
     ranking: str = "dense"
     """How the index ranks, such as `hybrid, reranked`."""
+    known: int | None = None
+    """The challenger's passages whose ids the champion has; None if no record tells."""
 
 
 @dataclass(frozen=True)
@@ -146,13 +148,19 @@ def _sizes(policy: Gate, champion: Measurements | None, challenger: Measurements
         f"{counted(passages, 'passage')}, at least {smallest:,} asked for",
     )
     if champion is not None and champion.passages:
-        lost = 1 - passages / champion.passages
-        yield Check(
-            "largest_shrinkage",
-            lost <= policy.largest_shrinkage + NEARLY,
-            f"{counted(champion.passages, 'passage')} became {passages:,} ({passages / champion.passages - 1:+.1%}), "
-            f"down to {-policy.largest_shrinkage:.1%} is allowed",
+        lost, before = 1 - passages / champion.passages, counted(champion.passages, "passage")
+        says = (
+            f"{before} became {passages:,} ({-lost:+.1%}), down to {-policy.largest_shrinkage:.1%} is allowed"
         )
+        if challenger.known == 0:
+            lost, says = (
+                1.0,
+                (
+                    f"none of {before} is left by its id: is this another corpus, which needs a store of its own? If not, "
+                    "set gate.largest_shrinkage=1"
+                ),
+            )
+        yield Check("largest_shrinkage", lost <= policy.largest_shrinkage + NEARLY, says)
     if champion is not None and (changed := _changed(champion.columns or {}, challenger.columns)):
         yield Check("keep_columns", not policy.keep_columns, "; ".join(changed))
     if champion is not None and champion.ranking != challenger.ranking:

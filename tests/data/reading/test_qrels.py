@@ -7,7 +7,7 @@ import pytest
 from multiview.data.questions import LARGEST_GRADE, Question
 from multiview.data.reading.files import COMPRESSIONS
 from multiview.data.reading.qrels import REGRADED
-from multiview.data.reading.readers import UNKNOWN_JUDGED, questions_of
+from multiview.data.reading.readers import IRRELEVANT_ALONE, UNKNOWN_JUDGED, questions_of
 from multiview.data.reading.sources import expand_sources, question_groups
 from multiview.errors import InputError, Report
 from tests.fixtures.format_files import beir, marco, passages, put, questions
@@ -160,6 +160,14 @@ def test_of_a_pair_judged_twice_the_last_grade_counts_and_others_are_counted(tmp
         report.remarks.first[REGRADED]
         == f"{qrels} line 5: question q and passage b have grade 1, and 2 before"
     )
+
+
+def test_questions_that_are_judged_without_a_relevant_passage_are_counted(tmp_path):
+    queries = put(tmp_path / "queries.tsv", "q\twho?\nr\twhat?\ns\twhy?\n")
+    qrels = put(tmp_path / "qrels.tsv", "q 0 a 1\nr 0 a 0\nr 0 b -1\n")
+    report = Report()
+    assert [q.qid for _, q in questions_of([queries, qrels], report=report)] == ["q"]
+    assert report.remarks.counts == {IRRELEVANT_ALONE: 1}, "nobody judged the last one"
 
 
 def test_judged_questions_that_are_not_there_are_remarked_and_refused_where_none_is(tmp_path):

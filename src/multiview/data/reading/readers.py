@@ -35,6 +35,7 @@ DERIVED_COLUMNS = ("sentence_ends", "content_hash")
 """Columns that `split` adds."""
 OURS = "columns with the names of ours, not read"
 NO_TITLES = "passages without title beside a column that is called so"
+IRRELEVANT_ALONE = "judged questions without a passage graded above 0, left out: pytrec_eval counts them as 0"
 UNKNOWN_JUDGED = "judged questions that are in no file of questions"
 """Kinds of remarks."""
 
@@ -209,6 +210,8 @@ def questions_of(
                 known.add(qid := id_text(row["qid"], shown[file]))
                 unknown.pop(qid, None)
             if question is None:
+                if qid in judged:
+                    report.remark(IRRELEVANT_ALONE, f"question {qid}")
                 continue
             if more := negatives.get(question.qid):
                 more = dict.fromkeys((*question.negative_ids, *more))

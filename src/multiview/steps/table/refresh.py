@@ -73,7 +73,7 @@ STEPS = (
     Step(
         name="gate",
         about="Verdict on whether the challenger becomes the champion.",
-        version=6,
+        version=7,
         function_path="multiview.refresh.gate:gate",
         settings=("gate", "comparison.seed"),
         # It decides by the digests of the index and of its passages, whose own columns the index's does not cover.
