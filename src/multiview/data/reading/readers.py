@@ -209,9 +209,9 @@ def questions_of(
             if judged:
                 known.add(qid := id_text(row["qid"], shown[file]))
                 unknown.pop(qid, None)
-            if question is None:
-                if qid in judged:
+                if question is None and qid in judged:
                     report.remark(IRRELEVANT_ALONE, f"question {qid}")
+            if question is None:
                 continue
             if more := negatives.get(question.qid):
                 more = dict.fromkeys((*question.negative_ids, *more))
