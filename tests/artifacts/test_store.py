@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -117,14 +118,12 @@ def test_a_folder_that_is_removed_while_files_are_listed_is_passed_over(
 
 
 def test_a_folder_that_is_removed_as_it_is_listed_has_no_folders(tmp_path, monkeypatch):
-    store, is_dir = LocalStore(tmp_path), Path.is_dir
+    store, iterdir = LocalStore(tmp_path), Path.iterdir
     (tmp_path / "checkpoint").mkdir()
 
-    def removed_afterwards(path: Path) -> bool:
-        there = is_dir(path)
-        if path.name == "checkpoint":
-            path.rmdir()
-        return there
+    def removed(path: Path) -> Iterator[Path]:
+        path.rmdir()
+        return iterdir(path)
 
-    monkeypatch.setattr(Path, "is_dir", removed_afterwards)
+    monkeypatch.setattr(Path, "iterdir", removed)
     assert store.folders("checkpoint") == []

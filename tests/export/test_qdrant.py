@@ -238,17 +238,19 @@ def test_a_champion_that_is_promoted_and_followed_as_the_alias_is_switched_is_th
     assert aliases(client) == {"multiview": name} and collections(client) == {name}
 
 
-def test_a_collection_that_is_loaded_for_a_later_champion_is_not_deleted(crowned, client, monkeypatch):
-    listed, later = client.get_collections, collection_name(crowned.index("mvr"))
+@pytest.mark.parametrize("keep", [0, 1])
+def test_a_collection_that_is_loaded_for_a_later_champion_is_not_deleted(crowned, client, monkeypatch, keep):
+    listed = client.get_collections
 
     def loading():
+        monkeypatch.setattr(client, "get_collections", listed)
         promote(crowned, "mvr")
-        client.create_collection(later, {})
+        load_index(client, crowned.index("mvr"))
         return listed()
 
     monkeypatch.setattr(client, "get_collections", loading)
-    follow_champion(crowned.store, client)
-    assert {each.name for each in listed().collections} > {later}
+    assert follow_champion(crowned.store, client, keep=keep).uploaded == 0, "it is there"
+    assert aliases(client) == {"multiview": collection_name(crowned.index("mvr"))}
 
 
 def test_random_refreshes_leave_no_difference(corpus, client, monkeypatch):

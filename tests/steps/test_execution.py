@@ -235,6 +235,8 @@ def test_a_step_whose_forwarded_artifact_is_collected_while_it_works_is_done_onc
     ):
         run(FORWARDS_OWN, store, "three four")
     assert CALLS[2:] == 2 * ["three four"]
+    state = read_state(store, "run", "count")
+    assert state and state.status == "failed"
 
 
 def test_a_step_whose_forwarded_artifact_was_made_again_with_other_bytes_forwards_the_new_one(

@@ -38,7 +38,7 @@ def _listed(presets: Presets) -> Sequence[str]:
 
 
 def preset_label(presets: Presets) -> str | None:
-    """Returns what a run is told to have as its preset; None without any."""
+    """Returns the presets as a run's description names them; None without any."""
     return ", ".join(_listed(presets)) or None
 
 

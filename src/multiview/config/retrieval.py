@@ -134,7 +134,7 @@ class Gate(Section):
     smallest_corpus: Annotated[int, Field(ge=1)] = 1
     """Least number of passages in the corpus; fewer suggest an accident upstream."""
     largest_shrinkage: Annotated[float, Field(ge=0, le=1)] = 0.2
-    """Largest allowed drop in the number of passages, as a share of the champion's; 1: any."""
+    """Largest allowed drop in the number of passages, as a share of the champion's; below 1, some of the champion's ids must be left. 1: any."""
     max_lost_questions: Annotated[float, Field(ge=0, le=1)] = 0.2
     """Largest share of the dev questions (of all questions, where dev questions are held out) that may have lost their
     gold passages, or the answers in them; 1: any."""

@@ -138,11 +138,11 @@ def follow_champion(
         loaded = load_index(client, address_of(store, champion), alias)
         if champion_of(store) == champion:
             _point(client, alias, loaded.name)
-            if champion_of(store) == champion:  # else a later promotion's alias may have been set back
+            there = [each.name for each in client.get_collections().collections]
+            if (
+                champion_of(store) == champion
+            ):  # else a later one's alias was set back, or its collection is there
                 break
-    there = [
-        each.name for each in client.get_collections().collections
-    ]  # all of champions that are known below
     kept = [loaded.name, *islice(_of_others(store, alias, loaded.name), keep)]
     _delete(client, alias, set(there).difference(kept))
     return loaded

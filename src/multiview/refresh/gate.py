@@ -158,7 +158,7 @@ def promote(context: StepContext) -> None:
                 passages=context.recorded_input("passages"),
             ),
         )
-    now = made or current(context.store)  # another refresh or a rollback may have been meanwhile
+    now = made or current(context.store)  # another refresh or a rollback may have come meanwhile
     outcome = {
         "decision": verdict.decision,
         "says": verdict.says,

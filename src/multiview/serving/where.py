@@ -248,8 +248,8 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
     except (ValueError, ArithmeticError, TypeError, pa.ArrowException):
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             raise InputError(
-                'holds text, which is compared letter by letter ("10" < "9"): compare it with a text in quotes; for numbers, '
-                "give the corpus as Parquet or JSON"
+                'holds text, which is compared letter by letter ("10" < "9"): compare it with a text in quotes, or '
+                "store numbers as numbers (Parquet or JSON)"
             ) from None
         raise InputError(
             f"is of type {kind}: compare it with a value that it can hold, days and times as "

@@ -96,7 +96,12 @@ class Work:
     def check_inputs(self, context: StepContext) -> None:
         """Raises InputError if a file was written to since it was staged, or a source has another fingerprint than in
         the key: the outputs may be made from other bytes."""
-        now = self.sources if self.step.reads_store else self.step.fingerprint(self.settings, None)
+        try:
+            now = self.sources if self.step.reads_store else self.step.fingerprint(self.settings, None)
+        except InputError as error:
+            raise InputError(
+                f"{error}; the outputs of step {self.step.name} were not kept: run again"
+            ) from error
         if changed := [name for name in self.sources if now.get(name) != self.sources[name]]:
             raise InputError(
                 f"step {self.step.name}: {' and '.join(changed)} changed while the step read it, so the outputs were not "
@@ -179,7 +184,7 @@ class StepReporter:
         if self.state.status == "killed":
             return
         written = read_state(self.store, self.run, self.state.path)
-        other = written != self.state and written
+        other = written if written and written.started != self.state.started else None
         if other and other.finished and (other.ended or 0) > self.state.started:
             return
         status, line = "failed", one_line(error)

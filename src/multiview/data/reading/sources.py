@@ -60,6 +60,7 @@ def expand_source(source: str, use: Use) -> list[str]:
     try:
         with errors_explained(address):
             fs, path = file_system(address)
+            fs.invalidate_cache()  # it may have listed the folder before
             files = _files(fs, path, address, use)
     except InputError:
         raise

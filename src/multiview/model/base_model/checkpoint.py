@@ -112,6 +112,7 @@ def _files(base: str, folder: Path | None, setting: str) -> tuple[fsspec.Abstrac
     try:
         filesystem, root = (LocalFileSystem(), str(folder.absolute())) if folder else file_system(base)
         with errors_explained(base):
+            filesystem.invalidate_cache()  # it may have listed the folder before
             listed = _listed(filesystem, root)
             files = {name: listed[name] for name in model_files(listed)}
             opened = {name: functools.partial(filesystem.open, path, "rb") for name, path in files.items()}
