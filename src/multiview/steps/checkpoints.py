@@ -41,9 +41,8 @@ class StoredCheckpoints:
         """Returns a private local copy of the newest undamaged checkpoint; None if there is none. Damaged ones are
         named in the log and dropped; the training makes them again."""
         found, damaged, tried = None, [], []
-        while (
-            not found and (steps := self._steps()) != tried
-        ):  # another trainer drops and adds some meanwhile
+        # Another trainer may drop all of these and add newer ones meanwhile.
+        while not found and (steps := self._steps()) != tried:
             tried = steps
             for step in reversed(steps):
                 try:
