@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from urllib3.util import Retry
-
 from multiview import environment
 from multiview.artifacts.record import Record
 from multiview.config import JsonObject
@@ -36,7 +34,6 @@ CONTAINER = "node"
 """Kubeflow Trainer's name for the container of a training, and for its job."""
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 POLL_SECONDS = 5.0
-RETRY = Retry(total=6, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504))
 BAD_INPUT = 2
 """Exit status of a pod that ended with an InputError."""
 REMEDIES = {
@@ -227,6 +224,7 @@ def _api_client() -> KubernetesObject:
     """Returns a client of the cluster that this process is in, or that its kubeconfig names. Raises InputError where there
     is none, and for a token that no header can hold: the client's error would repeat it."""
     from kubernetes import client, config
+    from urllib3.util import Retry
 
     configuration = client.Configuration()
     in_cluster = environment.KUBERNETES_HOST in os.environ
@@ -239,5 +237,6 @@ def _api_client() -> KubernetesObject:
         raise InputError(
             "the token for Kubernetes has a line end or another character that no header can hold"
         )
-    configuration.retries = RETRY  # pyright: ignore[reportAttributeAccessIssue]
+    retries = Retry(total=6, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504))
+    configuration.retries = retries  # pyright: ignore[reportAttributeAccessIssue]
     return client.ApiClient(configuration)
