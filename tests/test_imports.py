@@ -9,6 +9,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from benchmarks.carried import WHEELS
+from multiview.plans import make_plan
 
 ON_A_GPU = (
     *("torch", "transformers", "tokenizers", "sentence-transformers", "accelerate", "peft", "numpy", "scipy"),
@@ -27,7 +28,11 @@ ROOMS = (
     "multiview.evaluation.evaluate",
     "multiview.evaluation.analyses.run",
 )
-PROGRAMS = ("benchmarks.gpu.__main__", "benchmarks.camvr_or_mvr")
+PROGRAMS = (
+    "benchmarks.gpu.__main__",
+    "benchmarks.camvr_or_mvr",
+    *{node.step.function_path.partition(":")[0] for node in make_plan("training", {}).nodes.values()},
+)
 BARE = """
 import sys
 from importlib import import_module
@@ -52,7 +57,9 @@ def needed(*distributions: str) -> set[str]:
         if name not in found:
             found.add(name)
             parsed = [Requirement(line) for line in requires]
-            left += [each.name for each in parsed if each.marker is None or each.marker.evaluate({"extra": ""})]
+            left += [
+                each.name for each in parsed if each.marker is None or each.marker.evaluate({"extra": ""})
+            ]
     return found
 
 

@@ -11,7 +11,6 @@ import zlib
 from pathlib import Path
 from zipfile import BadZipFile
 
-import requests
 from filelock import FileLock
 
 from multiview import environment
@@ -85,6 +84,8 @@ def located(source: str) -> str:
 
 def _fetched(source: str, name: str) -> Path:
     """Returns the folder of the unpacked archive, which is fetched if need be, by one process at a time."""
+    import requests
+
     base = os.environ.get(environment.BEIR) or PUBLIC_ARCHIVES
     url = f"{base.rstrip('/')}/{name}.zip"
     cache = Path(os.environ.get(environment.CACHE_HOME) or Path.home() / ".cache") / "multiview" / "beir"
@@ -113,6 +114,8 @@ def _fetched(source: str, name: str) -> Path:
 
 def _download(url: str, archive: Path) -> None:
     """Fetches the part of an archive that `archive` still lacks, or all of it if the server does not send ranges."""
+    import requests
+
     present = archive.stat().st_size if archive.exists() else 0
     # With compression in transit, the range would count other bytes.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={present}-"} if present else {})
