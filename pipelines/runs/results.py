@@ -120,12 +120,10 @@ def _show_promotion(console: Console, promotion: JsonObject) -> None:
 def _metrics(states: list[StepState]) -> dict[str, dict[str, float]] | None:
     """The metrics of each system of the last comparison, of both sides of a refresh, or of the last evaluation."""
     evaluations = [state for state in states if names.EVALUATION in state.outputs]
-    if promotion := _promotion(states):
-        champion = promotion["champion"]
-        # The first champion was measured against an index of nothing.
-        if champion is None or (promotion["decision"] == "promote" and champion["why"] == "first"):
-            evaluations = [state for state in evaluations if _row(state) != names.CHAMPION]
-        return {_row(state): _read(state, names.EVALUATION, METRICS_FILE) for state in evaluations}
+    if _promotion(states):
+        measured = {_row(state): _read(state, names.EVALUATION, METRICS_FILE) for state in evaluations}
+        # The index of nothing, against which the first champion is measured, has none.
+        return {row: metrics for row, metrics in measured.items() if metrics}
     if comparison := _last(states, names.COMPARISON):
         return _read(comparison, names.COMPARISON, METRICS_FILE)
     evaluation = _last(states, names.EVALUATION)

@@ -53,6 +53,19 @@ def test_aliases_follow_the_champions_and_are_repaired(promoted_corpus: Changing
     assert parent.data.tags["mlflow.note.content"].count("largest_shrinkage") == 2
 
 
+def test_a_first_refresh_has_no_figures_of_an_index_of_nothing(tmp_path) -> None:
+    corpus = ChangingCorpus.make(tmp_path)
+    ship(corpus, refresh={"model": corpus.with_model()})
+    runs = MlflowClient(corpus.tracking_uri).search_runs(["1"])
+    figures = [
+        f"{name}={value}" for run in runs for name, value in run.data.metrics.items() if "_at_" in name
+    ]
+    assert any("challenger" in figure for figure in figures)
+    assert not [figure for figure in figures if "champion" in figure or figure.endswith("=0.0")]
+    notes = [run.data.tags.get("mlflow.note.content", "") for run in runs]
+    assert any("| challenger" in note for note in notes) and not any("| champion" in note for note in notes)
+
+
 def test_another_store_with_a_corpus_of_that_name_has_a_model_of_its_own(
     promoted_corpus: ChangingCorpus,
 ) -> None:

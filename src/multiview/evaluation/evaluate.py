@@ -167,7 +167,7 @@ def write_evaluation(
     `top` [q, depth] holds rows of `ids`, whose texts are in the step's input `passages`; `tag` names the retriever in
     `run.trec`, `find_views` finds the views of passages that have some, and `judged` says which passages hold an answer
     and which are gold [q, depth] bool, where that is known. Accuracy is measured on the questions with answers, gold
-    metrics on those with gold passages; without such questions the metric is left out.
+    metrics on those with gold passages; without such questions the metric is left out, and without passages all are.
 
     Writes `metrics.json` (name to value), `run.trec`, `qrels.trec` (with grades), `best.parquet` (see
     `write_top_hits`) and `questions.parquet`, one row per question: qid; rank_of_first_answer and rank_of_first_gold,
@@ -188,7 +188,7 @@ def write_evaluation(
     names = {qid: [name for name, _ in ranking] for qid, ranking in rankings.items()}
     answered = np.array([bool(question.answers) for question in questions])
     values = top_k_accuracy(first_answer, answered, cuts) | gold_metrics(names, gold, cuts, settings.depth)
-    metrics = means(values)
+    metrics = means(values) if len(ids) else {}
     if answered.any() and (top.passages >= 0).any() and not holds.any():
         context.events.warning(
             f"no passage among the first {settings.depth} of any question holds an answer (first: "

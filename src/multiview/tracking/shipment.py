@@ -218,9 +218,9 @@ def _table(store: Store, states: list[StepState]) -> str:
         if text := _file(store, state, names.COMPARISON, TABLE_FILE):
             return text.decode() if len(text) < DESCRIPTION_CHARACTERS else ""
     metrics = {
-        StepPath.parse(state.path).row: json.loads(text)
+        StepPath.parse(state.path).row: measured
         for state in states
-        if (text := _file(store, state, names.EVALUATION, METRICS_FILE))
+        if (text := _file(store, state, names.EVALUATION, METRICS_FILE)) and (measured := json.loads(text))
     }
     table = markdown_table(metrics) if metrics else ""
     return f"{table}\n{UNIT}" if table and len(table) < DESCRIPTION_CHARACTERS else ""

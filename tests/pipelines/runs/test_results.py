@@ -55,21 +55,8 @@ def test_a_first_challenger_that_was_refused_is_the_index_to_ask(monkeypatch):
     assert asked and all(line.endswith("--index /a/store/index/k") for line in asked if "search" in line)
 
 
-@pytest.mark.parametrize(
-    ("decision", "why", "rows"),
-    [
-        ("promote", "first", ["challenger"]),
-        ("refuse", "first", ["champion", "challenger"]),
-        ("keep", "first", ["champion", "challenger"]),
-        ("promote", "refresh", ["champion", "challenger"]),
-    ],
-)
-def test_a_champion_s_figures_are_shown_unless_it_was_measured_against_nothing(
-    decision, why, rows, monkeypatch
-):
-    promotion = {"decision": decision, "champion": {"number": 1, "why": why}}
-    monkeypatch.setattr(results, "_promotion", lambda states: promotion)
-    monkeypatch.setattr(results, "_read", lambda state, kind, file: {"mrr_at_10": 0.5})
+def test_a_champion_s_figures_are_shown_unless_it_was_measured_against_nothing(monkeypatch):
+    monkeypatch.setattr(results, "_promotion", lambda states: {"decision": "promote"})
     evaluation = Reference(address="/store/evaluation/k", digest="0" * 64)
     states = [
         StepState(
@@ -77,7 +64,10 @@ def test_a_champion_s_figures_are_shown_unless_it_was_measured_against_nothing(
         )
         for side in ("champion", "challenger")
     ]
-    assert list(results._metrics(states) or {}) == rows
+    for champion, rows in ({"mrr_at_10": 0.0}, ["champion", "challenger"]), ({}, ["challenger"]):
+        measured = {"champion/evaluate": champion, "challenger/evaluate": {"mrr_at_10": 0.5}}
+        monkeypatch.setattr(results, "_read", lambda state, kind, file, of=measured: of[state.path])
+        assert list(results._metrics(states) or {}) == rows
 
 
 METRICS = {
