@@ -121,12 +121,13 @@ def test_as_many_are_reranked_as_the_setting_says(indexes, retrievers, monkeypat
 def test_an_export_says_that_it_ranks_otherwise(indexes, retrievers, system, tmp_path, capsys):
     """An export has views alone."""
     ranking = retrievers[system].ranking
-    with pytest.raises(SystemExit, match="^0$"):
-        export_app(["views", "--index", indexes.index(system), "--out", str(tmp_path / "views")])
+    warning = f"warning: the index ranks by {ranking}; its export by views alone\n"
+    for words in ["views", "--out", str(tmp_path / "views")], ["qdrant", "--path", str(tmp_path / "qdrant")]:
+        with pytest.raises(SystemExit, match="^0$"):
+            export_app([*words, "--index", indexes.index(system)])
+        assert capsys.readouterr().err == (warning if ranking else "")
     manifest = json.loads((tmp_path / "views/export.json").read_text())
     assert manifest.get("ranking", "") == ranking
-    warning = f"warning: the index ranks by {ranking}; its export by views alone\n"
-    assert capsys.readouterr().err == (warning if ranking else "")
 
 
 def test_answers_explain_the_ranks_and_do_not_depend_on_other_questions(indexes, retrievers):

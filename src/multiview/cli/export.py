@@ -134,5 +134,7 @@ def qdrant(
         else:
             loaded = load_index(client, lookup.index(index), alias)
             refers = "no alias was changed"
+    if loaded.notice:
+        Console(stderr=True).warn(loaded.notice)
     points = f"{counted(loaded.points, 'point')}, {loaded.uploaded} uploaded, {loaded.deleted} deleted"
     print(f"collection {loaded.name}: {points}; {refers}")

@@ -59,6 +59,8 @@ class IndexCollection:
     """Number of points that were missing or differed."""
     deleted: int
     """Number of points that the index does not have."""
+    notice: str
+    """As `IndexViews.notice`."""
 
 
 @contextlib.contextmanager
@@ -123,7 +125,7 @@ def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Index
     deleted = _delete_unknown(client, name, known)
     if client.count(name, exact=True).count != len(known):
         raise changed
-    return IndexCollection(name, len(known), uploaded, deleted)
+    return IndexCollection(name, len(known), uploaded, deleted, views.notice)
 
 
 def follow_champion(

@@ -83,7 +83,7 @@ def try_to_follow(
     goes wrong, reports a warning of one line, with the command that makes up for it, and returns None."""
     try:
         with open_client(url) as client:
-            return follow_champion(store, client, settings.alias, settings.keep)
+            loaded = follow_champion(store, client, settings.alias, settings.keep)
     except Exception as error:  # the champion is promoted already, whatever a database says
         words = ["--url", url, "--store", store.url, "--alias", settings.alias, "--keep", str(settings.keep)]
         report_warning(
@@ -91,3 +91,6 @@ def try_to_follow(
             f"multiview export qdrant {shlex.join(words)}"
         )
         return None
+    if loaded.notice:
+        report_warning(loaded.notice)
+    return loaded
