@@ -77,12 +77,39 @@ TRAINING = {
     ),
     "tevatron with U+2028 in its first line": Case({"train.jsonl": lines(*TEVATRON)}, questions=TEVATRON_ASKED),
     "tevatron whose first line is longer than 64 KiB": Case({"train.jsonl": lines({"query": "Who?", "note": "x" * 99_000, **TEVATRON[0]}, TEVATRON[1])}, questions=TEVATRON_ASKED),
+    "tevatron beside a corpus in which its ids mean other texts": Case(
+        {
+            "train.jsonl": lines(*TEVATRON),
+            "p.jsonl": lines({"docid": "p0", "text": BUILT}, {"docid": "p1", "text": FOUNDED}),
+        },
+        questions=[(question, answers, (f"p{n}",)) for n, (question, answers, _) in enumerate(TEVATRON_ASKED)],
+        settings=("corpus.source=FOLDER/p.jsonl", "questions.source=FOLDER/train.jsonl"),
+        sources=(),
+        remarks=("passages whose text in the files of questions, which bring their own, is another one", "'p0'"),
+    ),
+    "tevatron whose passages have their titles in some rows": Case(
+        {"train.jsonl": lines(*TEVATRON, {**TEVATRON[1], "query": "Who?", "query_id": "s", "positive_passages": [{"docid": "p1", "title": "Bask", "text": BUILT}]})},
+        passages=2,
+        remarks=("passages that are repeated with another title, of which the first is kept", "'Bask'"),
+    ),
     "tevatron in Parquet": Case({"train.parquet": parquet_of(TEVATRON)}, questions=TEVATRON_ASKED),
     "FlagEmbedding": Case({"train.jsonl": lines(*FLAG)}, questions=ASKED),
     "FlagEmbedding in Parquet": Case({"train.parquet": parquet_of(FLAG)}, questions=ASKED),
     "FlagEmbedding with one text": Case({"train.jsonl": lines(*(row | {"pos": row["pos"][0]} for row in FLAG))}, questions=ASKED),
     "sentence-transformers": Case({"train.jsonl": lines(*training(question="anchor", positives="positive", negatives="negative"))}, questions=ASKED),
     "Hugging Face's SQuAD": Case({"train.parquet": parquet_of(SQUAD)}, questions=SQUAD_ASKED),
+    "a folder of splits": Case(
+        {f"squad/{split}.parquet": parquet_of(SQUAD[n : n + 1]) for n, split in enumerate(("train-00000-of-00001", "validation-00000-of-00001"))},
+        questions=SQUAD_ASKED,
+        settings=("questions.source=FOLDER/squad", "questions.dev_source=FOLDER/squad"),
+        sources=(),
+    ),
+    "SQuAD's own folder": Case(
+        {f"squad/{split}-v1.1.jsonl": lines(SQUAD[n]) for n, split in enumerate(("train", "dev"))},
+        questions=SQUAD_ASKED,
+        settings=("questions.source=FOLDER/squad", "questions.dev_source=FOLDER/squad"),
+        sources=(),
+    ),
     "Hugging Face's SQuAD a line each": Case({"train.jsonl": lines(*SQUAD)}, questions=SQUAD_ASKED),
     **{
         f"sentence-transformers in a {name.upper()}": Case(

@@ -28,6 +28,8 @@ CUT_TEXTS = "texts of 32,767 characters, at which Excel cuts a cell"
 NO_TEXT = "passages without text, left out"
 EMPTY_FILES = "files without passages"
 UNREAD_FILES = "files and folders that are not read"
+OTHER_TITLES = "passages that are repeated with another title, of which the first is kept"
+OTHER_TEXTS = "passages whose text in the files of questions, which bring their own, is another one"
 FOLDER_COLUMNS = "columns that only the names of folders hold, not read"
 """Kinds of remarks."""
 
@@ -155,9 +157,19 @@ class CorpusScan:
         self._settings, self._report = settings, report
         self._firsts: list[tuple[int, str]] = []
         """The row at which each file begins, and the file."""
+        asked = settings.questions
+        self._asked = sources.expand_sources(asked.source, "train")
+        self._asked += sources.expand_sources(asked.dev_source, "dev")
+        self._brought = dict[str, int]()
+        """Passage id to a hash of its text, of the first passages that files of questions bring beside a corpus."""
+        for file in self._asked if settings.corpus.source else ():
+            name = detect(file, asked.format, "questions.format", asked.columns.values())
+            if FORMATS[name].repeats and (first := next(passage_tables(file, name), None)):
+                ids, texts = first.column("id").to_pylist(), first.column("text").to_pylist()
+                self._brought.update(zip(ids, map(hash, texts), strict=True))
         self._may_repeat = any(FORMATS[name].repeats for name in self.formats.values())
-        self._hashes: dict[str, int] = {}
-        """Passage id to a hash of its text, kept where passages may be repeated."""
+        self._hashes: dict[str, tuple[int, int]] = {}
+        """Passage id to hashes of its text and its title, kept where passages may be repeated."""
 
     def tables(self) -> Iterator[pa.Table]:
         """Yields all passages once, checked. Raises InputError if the files' columns conflict, or without a passage."""
@@ -203,11 +215,9 @@ class CorpusScan:
         for file in (file for file in self.formats if file not in held):
             self._report.remark(EMPTY_FILES, without_secrets(file))
         questions = self._settings.questions
-        asked = sources.expand_sources(questions.source, "train")
-        asked += sources.expand_sources(questions.dev_source, "dev")
         named = (*self._settings.corpus.source, *questions.source, *questions.dev_source)
         for source in dict.fromkeys(named):
-            for name in sources.unread_files(source, [*self.formats, *asked]):
+            for name in sources.unread_files(source, [*self.formats, *self._asked]):
                 self._report.remark(UNREAD_FILES, without_secrets(f"{source}: {name}"))
         for file in self.formats:
             folders, own = file.partition("?")[0].split("/")[:-1], self.further.schema.names
@@ -232,7 +242,7 @@ class CorpusScan:
     def _check(self, file: str, table: pa.Table, first: int) -> list[bool]:
         """Checks a table's passages, the first of which is row `first`. Returns whether each is new and kept."""
         repeats, rows, awaited = FORMATS[self.formats[file]].repeats, self.rows, self.answers.about
-        ids, texts = table.column("id").to_pylist(), table.column("text").to_pylist()
+        ids, titles, texts = (table.column(name).to_pylist() for name in PASSAGE_COLUMNS)
         places = repeat((None, 0))
         if self._cut(file):
             places = zip(*(table.column(name).to_pylist() for name in ARTICLE_COLUMNS), strict=True)
@@ -243,7 +253,8 @@ class CorpusScan:
                     kind, f"{self._location(first + row)}: {name} {column[row].as_py()!r:.80}"
                 )
         drops_empty, news = self._settings.corpus.empty_text == "drop", list[bool]()
-        for row, (id_, text, (article, begin)) in enumerate(zip(ids, texts, places, strict=False), first):
+        passages = zip(ids, titles, texts, places, strict=False)
+        for row, (id_, title, text, (article, begin)) in enumerate(passages, first):
             if not text and drops_empty:
                 self._report.remark(NO_TEXT, f"{self._location(row)}: passage {id_!r}")
                 news.append(False)
@@ -255,7 +266,14 @@ class CorpusScan:
             if before != row and not repeats:
                 line = f": passage id {id_!r} was used before, in {self._location(before)}; make ids unique"
                 self._problem(row, "passages whose id was used before", line)
-            if self._may_repeat and self._hashes.setdefault(id_, hash(text)) != hash(text) and repeats:
+            hashes = hash(text), hash(title)
+            known = self._hashes.setdefault(id_, hashes) if self._may_repeat else hashes
+            if repeats and known[0] == hashes[0] and known != hashes:
+                line = f"{self._location(row)}: passage {id_!r}, here {title!r:.80}"
+                self._report.remark(OTHER_TITLES, line)
+            if self._brought.get(id_, hashes[0]) != hashes[0]:
+                self._report.remark(OTHER_TEXTS, f"{self._location(row)}: passage {id_!r}")
+            if repeats and known[0] != hashes[0]:
                 line = (
                     f", counting its passages: passage id {id_!r} has another text than in {self._location(before)}, here "
                     f"{text!r:.80}; give each text an id of its own"

@@ -198,9 +198,16 @@ def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
     return [*(query_files or _of_splits(queries.values(), {split})), *qrels[split]]
 
 
+def of_use(files: list[str], use: Use) -> list[str]:
+    """Returns the files of the first split that a use has, where each is named by a split; else all."""
+    of_splits = (_of_splits(files, {split}) for split in SPLITS[use])
+    return next((found for found in of_splits if len(found) < len(files)), files)
+
+
 def _of_splits(files: Collection[str], splits: Collection[str]) -> list[str]:
-    """Returns the files of the splits where each is named by a split, as in `test-00000-of-00002.parquet`; else all."""
-    named = {name: re.sub(r"(-\d+-of-\d+)?\.\w+$", "", plain_name(name)) for name in files}
+    """Returns the files of the splits where each is named by a split, as `test-00000-of-00002.parquet` or
+    `dev-v1.1.json`; else all."""
+    named = {name: re.sub(r"(-v?[\d.]+(-of-\d+)?)?\.\w+$", "", plain_name(name)) for name in files}
     if not {*named.values()} <= {*splits, *SPLITS["train"], *SPLITS["dev"]}:
         return [*files]
     return [name for name in files if named[name] in splits] or [*files]

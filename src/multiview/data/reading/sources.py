@@ -24,6 +24,7 @@ from multiview.data.reading.qrels import (
     collection_files,
     is_corpus,
     names_beside,
+    of_use,
     says_qrels,
     split_of,
 )
@@ -50,8 +51,8 @@ CHECKSUMS = ("md5Hash", "crc32c", "ETag", "etag", "generation", "Content-MD5", "
 def expand_source(source: str, use: Use) -> list[str]:
     """Returns the files that one source names for a use.
 
-    A collection gives its files for the use, any other folder its files of a known format, sorted, and a pattern its
-    matches, sorted, without hidden files. BEIR's judgements come with their queries; for the corpus, they give their
+    A collection gives its files for the use, and so does a folder whose files are named by splits; any other folder
+    gives its files of a known format, sorted, and a pattern its matches, sorted, without hidden files. BEIR's judgements come with their queries; for the corpus, they give their
     passages instead.
 
     Raises InputError for a variable that is not set, for a protocol that cannot be read, and if there is no file.
@@ -161,7 +162,8 @@ def _address(source: str) -> str:
 
 
 def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
-    """Returns a folder's files for the use if it is a collection, otherwise its files of a known format."""
+    """Returns a folder's files for the use if it is a collection, or if all are named by splits; otherwise its files of a
+    known format."""
     names = _listed(fs, folder)
     bases = {base_name(name) for name in names}
     is_saved = any(name.endswith(".arrow") for name in bases)
@@ -185,7 +187,8 @@ def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
                 f"{folder}: {number} of {total} files {before}*-of-{total}{after} are there, the others are missing or of "
                 "another number; name the files if that is meant"
             )
-    return [name for name in files if format_by_suffix(name) != "text" or says_qrels(name)] or files
+    files = [name for name in files if format_by_suffix(name) != "text" or says_qrels(name)] or files
+    return files if use == "corpus" else of_use(files, use)
 
 
 def unread_files(source: str, files: Collection[str]) -> list[str]:
