@@ -41,22 +41,22 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
             contextlib.nullcontext() if debug else _output_to(log),
             _interrupted_by_sigterm(),
         ):
-            error: Exception | None = None
+            error: BaseException | None = None
             ended: dict[str, StepState] = {}
             try:
                 ended = execute(plan, run, store)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as stopped:
                 progress.console.print("stopped; the same command goes on from here", style="yellow")
-                raise
+                error = stopped
             except Exception as failure:
                 traceback.print_exc()
                 error = failure
         states = {state.path: state for state in progress.finish()}
-    if unshipped := ship_or_say(store, run, tracking_uri):
+    if unshipped := ship_or_say(store, run, tracking_uri, ended="FAILED" if error else None):
         progress.console.warn(unshipped)
     if error is None:
         return [ended[path] for path in run.steps]
-    if debug:
+    if debug or isinstance(error, KeyboardInterrupt):
         raise error
     for state in states.values():
         if state.failed:
@@ -127,10 +127,10 @@ def _log_file(store: Store, run: Run) -> Path:
     return folder / f"{run.id}.log"
 
 
-def ship_or_say(store: Store, run: Run, uri: str) -> str | None:
-    """Ships to MLflow; returns a line that says what to do if that fails. The run's results are safe."""
+def ship_or_say(store: Store, run: Run, uri: str, ended: str | None = None) -> str | None:
+    """Ships to MLflow (`tracking.ship`); returns a line that says what to do if that fails. The run's results are safe."""
     try:
-        tracking.ship(store, run.id, uri)
+        tracking.ship(store, run.id, uri, ended=ended)
     except Exception as error:
         command = shlex.join(["multiview", "sync", "--store", store.url, "--tracking-uri", uri])
         return f"not all of this run is in MLflow. {one_line(error)}. Later: {command}"

@@ -276,6 +276,25 @@ def test_ctrl_c_and_sigterm_say_that_the_same_command_goes_on(project, monkeypat
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, ValueError])
+def test_of_a_run_that_stops_nothing_runs_on_in_mlflow(tmp_path, failure, monkeypatch):
+    from mlflow import MlflowClient
+
+    def stopped(step, *rest):
+        if step.name == "split":  # the systems' models are there
+            raise failure
+        return run_step(step, *rest)
+
+    run_step = local.run_step
+    monkeypatch.setattr(local, "run_step", stopped)
+    project = Project.make(tmp_path)
+    more = "comparison.systems={mvr: {model: {architecture: mvr}}, camvr: {}}"
+    project("run", "comparison", "--set", more, status=130 if failure is KeyboardInterrupt else 1)
+    runs = MlflowClient(project.tracking).search_runs(["1"])
+    assert {"mvr", "camvr"} <= {run.info.run_name for run in runs}
+    assert {run.info.status for run in runs} == {"FAILED", "FINISHED"}
+
+
 def test_what_steps_and_libraries_print_is_in_the_log(project, monkeypatch):
     def loud(*_: object) -> None:
         print("said")
