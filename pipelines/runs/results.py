@@ -38,25 +38,28 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     promotion = _promotion(states)
     if promotion:
         _show_promotion(console, promotion)
+    champion = promotion["champion"] if promotion else None
+    refused = promotion["challenger"] if promotion else None  # when there is no champion yet
+    indexes = [reference.address for reference in finished_outputs(states, names.INDEX).values()]
+    index = champion["index"]["address"] if champion else refused or (indexes or [None])[-1]
     evaluations = [state for state in states if state.step == "evaluate"]
-    question = _show_example(console, evaluations[-1]) if evaluations else None
+    of_index = [state for state in evaluations if state.inputs["index"][0].address == index]
+    example = (of_index or evaluations)[-1:]
+    question = _show_example(console, *example) if example else None
     if tracking_uri:
         uri = without_secrets(tracking_uri)
         local = f"{_command('mlflow')} ui --backend-store-uri {shlex.quote(uri)}"
         console.print(f"Look at it:   {uri if uri.startswith('http') else local}")
     if report := _report(states):
         console.print(f"Report:       {report}", soft_wrap=True)
-    indexes = [reference.address for reference in finished_outputs(states, names.INDEX).values()]
-    if indexes:
-        champion, program = promotion["champion"] if promotion else None, _command("multiview")
-        refused = promotion["challenger"] if promotion else None  # when there is no champion yet
-        index = champion["index"]["address"] if champion else refused or indexes[-1]
+    if index:
+        program = _command("multiview")
         served = f"--index {shlex.quote(index)}"
         console.print(f"Ask it:       {program} search {shlex.quote(question or 'a question')} {served}")
         if champion:  # the server follows the next ones
             served = f"--store {shlex.quote(split_address(index)[0])}"
         console.print(f"Serve it:     {program} serve {served}")
-    if indexes and not promotion and any("demo://" in json.dumps(state.config) for state in states):
+    if index and not promotion and any("demo://" in json.dumps(state.config) for state in states):
         run = f"{_command('python')} -m pipelines run comparison --preset snippet-means"
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")
 
@@ -166,6 +169,8 @@ def _show_example(console: Console, evaluation: StepState) -> str | None:
     answered = any(row["rank_of_first_answer"] for row in rows)  # otherwise the gold passage decides
     rank = "rank_of_first_answer" if answered else "rank_of_first_gold"
     right = [row for row in rows if row[rank] == 1 and row["top_start"] is not None]
+    # Another passage may hold the answer's words by chance.
+    right = [row for row in right if row["rank_of_first_gold"] == 1] or right
     if not right:
         return None
     questions = {question.qid: question for question in iterate_questions(_folder(inputs["questions"][0]))}

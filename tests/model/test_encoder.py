@@ -57,13 +57,15 @@ def test_new_viewer_tokens_really_differ(base: Path, init: str) -> None:
     assert not torch.equal(weight[ids], embedding_matrix(other.encoders["passage"])[ids])
 
 
-def test_viewer_tokens_may_start_as_cls_at_the_first_position(base: Path) -> None:
-    model = BiEncoder.create(settings(base, init="cls-first", views=3))
+@pytest.mark.parametrize("prompt", [None, "a passage: "])
+def test_viewer_tokens_may_start_as_cls_at_the_first_position(base: Path, prompt: str | None) -> None:
+    model = BiEncoder.create(settings(base, init="cls-first", views=3, passage_prompt=prompt))
     encoder: Any = model.encoders["passage"]
     words, tokenizer = embedding_matrix(encoder), model.tokenizer
     positions = encoder.embeddings.position_embeddings.weight[: model.settings.passage_length]
     start = words[tokenizer.cls_token_id] + positions[0]
-    for token, places in (("[VIE]", [0]), ("[VIE1]", [0]), ("[VIE3]", [*range(1, len(positions))])):
+    later = [*range(1, len(positions))]
+    for token, places in (("[VIE]", [0]), ("[VIE1]", later if prompt else [0]), ("[VIE3]", later)):
         read = words[tokenizer.convert_tokens_to_ids(token)] + positions[places].mean(dim=0)
         assert (read - start).std().item() == pytest.approx(0.02, rel=0.4)  # the noise alone
 

@@ -117,6 +117,6 @@ def test_a_database_that_a_full_disk_left_half_made_is_named_with_the_way_out(tm
         half_made.execute(f"create table {table} (id integer)")
         half_made.commit()
     uri = f"sqlite:///{tmp_path}/mlflow.db"
-    line = r"mlflow\.db is half made, as by a full disk: move it away, and multiview sync writes it anew$"
+    line = r"mlflow\.db is half made, as by a stopped run or a full disk: move it away, and multiview sync writes it anew$"
     with pytest.raises(InputError, match=line), explained(uri):
         connect(uri).search_experiments()

@@ -9,7 +9,7 @@ import pytest
 from mlflow import MlflowClient
 
 from multiview import names, tracking
-from multiview.artifacts.champions import current, rollback
+from multiview.artifacts.champions import address_of, champion_of, current, rollback
 from multiview.artifacts.store import LocalStore
 from multiview.tracking import registry
 from tests.fixtures.changing_corpus import ChangingCorpus
@@ -55,7 +55,7 @@ def test_aliases_follow_the_champions_and_are_repaired(promoted_corpus: Changing
 
 def test_a_first_refresh_has_no_figures_of_an_index_of_nothing(tmp_path) -> None:
     corpus = ChangingCorpus.make(tmp_path)
-    ship(corpus, refresh={"model": corpus.with_model()})
+    shipped = ship(corpus, refresh={"model": corpus.with_model()})
     runs = MlflowClient(corpus.tracking_uri).search_runs(["1"])
     figures = [
         f"{name}={value}" for run in runs for name, value in run.data.metrics.items() if "_at_" in name
@@ -63,7 +63,12 @@ def test_a_first_refresh_has_no_figures_of_an_index_of_nothing(tmp_path) -> None
     assert any("challenger" in figure for figure in figures)
     assert not [figure for figure in figures if "champion" in figure or figure.endswith("=0.0")]
     notes = [run.data.tags.get("mlflow.note.content", "") for run in runs]
-    assert any("| challenger" in note for note in notes) and not any("| champion" in note for note in notes)
+    (note,) = (note for note in notes if "| challenger" in note)
+    assert note.startswith("refresh of challenger, champion over") and "| champion" not in note
+    (asked,) = (line for line in note.splitlines() if line.startswith("multiview search"))
+    assert asked.endswith(f"{address_of(corpus.store, champion_of(corpus.store))}  # challenger")
+    assert f"rerun challenger/evaluate --from {shipped}" in note
+    assert f"challenger of {shipped}" in {run.info.run_name for run in runs}
 
 
 def test_another_store_with_a_corpus_of_that_name_has_a_model_of_its_own(

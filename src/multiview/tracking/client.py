@@ -33,7 +33,7 @@ DATABASE = {
     "unable to open": f"cannot be opened, as without rights to its folder or on a full disk: {NAME_ANOTHER}",
     "not a database": "is no SQLite file: move it away, and multiview sync writes it anew",
     "malformed": "is damaged: move it away, and multiview sync writes it anew",
-    "already exists": "is half made, as by a full disk: move it away, and multiview sync writes it anew",
+    "already exists": "is half made, as by a stopped run or a full disk: move it away, and multiview sync writes it anew",
     "locked": "is being written to by another process: wait, and try again",
     "disk is full": "is on a full disk: make room, then multiview sync",
 }

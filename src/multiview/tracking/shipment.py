@@ -153,7 +153,7 @@ class Shipment:
 
     def system(self, parent: str, system: str) -> str:
         """Returns the id of a system's MLflow run."""
-        name = system if len(self.run.architectures) > 1 else f"{system} of {self.run.id}"
+        name = system if self.run.pipeline == "comparison" else f"{system} of {self.run.id}"
         started = min(state.started for state in self.systems[system])
         tags = opening_tags(self.run, SYSTEM, parent, system)
         return self.claimed(f"systems/{system}", name, tags, started)
@@ -190,8 +190,8 @@ class Shipment:
 
 def description(store: Store, run: Run, states: list[StepState], corpus: str | None) -> str:
     """Returns the description of a run as Markdown: its subject, its table, and the commands that continue from it."""
-    of_steps = (StepPath.parse(path).system for path in run.steps)
-    systems = ", ".join(dict.fromkeys(filter(None, (*run.architectures, *of_steps))))
+    of_steps = dict.fromkeys(filter(None, (StepPath.parse(path).system for path in run.steps)))
+    systems = ", ".join(of_steps or run.architectures)
     subject = f"{run.pipeline}{f' of {systems}' if systems else ''}{f' over {corpus}' if corpus else ''}"
     failed = [f"- {state.path}: {escaped(state.error or '')}" for state in states if state.status == "failed"]
     sections = (
@@ -237,11 +237,11 @@ def _file(store: Store, state: StepState, kind: str, name: str) -> bytes | None:
 def _next(run: Run, states: list[StepState]) -> str:
     """Commands for the lineage, a search in the last index of each system, and a rerun."""
     made = [state for state in states if state.finished]
-    outputs = finished_outputs(states, names.INDEX)
+    outputs = finished_outputs((state for state in made if not STEPS[state.step].forwards), names.INDEX)
     last = last_rounds(StepPath.parse(path) for path in sorted(outputs))
     indexes = [(outputs[str(path)].address, row) for row, path in last.items()]
     evaluated = [state.path for state in made if state.step == "evaluate"]
     commands = [f"multiview lineage {run.id} --verify"] if made else []
     commands += [f"multiview search QUESTION --index {address}  # {row}" for address, row in indexes[:6]]
-    commands += [f"python -m pipelines rerun {path} --from {run.id}" for path in evaluated[:1]]
+    commands += [f"python -m pipelines rerun {path} --from {run.id}" for path in evaluated[-1:]]
     return "\n".join(["```", *commands, "```"]) if commands else ""

@@ -55,6 +55,25 @@ def test_a_first_challenger_that_was_refused_is_the_index_to_ask(monkeypatch):
     assert asked and all(line.endswith("--index /a/store/index/k") for line in asked if "search" in line)
 
 
+@pytest.mark.parametrize("champion", ["old", "new"])
+def test_the_question_that_is_shown_is_of_the_index_to_ask(champion, monkeypatch):
+    indexes = {name: Reference(address=f"/a/store/index/{name}", digest="0" * 64) for name in ("new", "old")}
+    promotion = {
+        "decision": "promote" if champion == "new" else "refuse",
+        "says": "so",
+        "champion": {"number": 2, "why": "refresh", "index": {"address": indexes[champion].address}},
+        "challenger": indexes["new"].address,
+    }
+    monkeypatch.setattr(results, "_promotion", lambda states: promotion)
+    monkeypatch.setattr(results, "_show_example", lambda console, state: state.path)
+    states = [
+        StepState(path=name, step="evaluate", status="done", inputs={"index": [index]})
+        for name, index in indexes.items()
+    ]
+    (asked,) = (line for line in results_of(*states) if line.startswith("Ask it"))
+    assert f"search {champion} --index /a/store/index/{champion}" in asked
+
+
 def test_a_champion_s_figures_are_shown_unless_it_was_measured_against_nothing(monkeypatch):
     monkeypatch.setattr(results, "_promotion", lambda states: {"decision": "promote"})
     evaluation = Reference(address="/store/evaluation/k", digest="0" * 64)

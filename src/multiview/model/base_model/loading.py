@@ -198,7 +198,7 @@ def add_viewers(
     """Adds the viewer tokens that are missing, with embeddings drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`; zero
     where they start from their snippets (`add_snippet_means`).
 
-    With `cls-first`, all but the first two, which begin a question and a passage, are also moved to the first position.
+    With `cls-first`, all but those that begin a question and, without a prompt, a passage also move to the first position.
     The embeddings that transformers draws on resizing, around the mean, would be almost equal.
     """
     if settings.init in ("cls", CLS_FIRST) and tokenizer.cls_token_id is None:
@@ -210,13 +210,14 @@ def add_viewers(
             torch.manual_seed(settings.seed)
             encoder.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     weight = embedding_matrix(encoder)
+    are_first = tokens[: 1 if settings.passage_prompt else 2]
     generator = torch.Generator().manual_seed(settings.seed)
     with torch.no_grad():
         for token in new:
             embedding = torch.randn(weight.shape[1], generator=generator) * VIEWER_STD
             if settings.init in ("cls", CLS_FIRST):
                 embedding += weight[tokenizer.cls_token_id]
-                if settings.init == CLS_FIRST and token not in tokens[:2]:
+                if settings.init == CLS_FIRST and token not in are_first:
                     embedding += _to_first_position(encoder, settings)
             elif settings.init == SNIPPET_MEAN:
                 embedding.zero_()
