@@ -51,6 +51,26 @@ TABLES = {
         for name, mark in (("p.csv", ","), ("p.tsv", "\t"))
         for over in (0, 2)
     },
+    **{
+        f"a quote that is left open before {what}": Case({"p.csv": f'{head}\n{rows}'}, ("p.csv line 4: a cell holds whole lines",))
+        for what, head, rows in (
+            ("a blank second cell", "id,title,text", 'p0,,"Rosa said.\np1, ,Rosa spoke.\np2, ,Rosa left."\n'),
+            ("an empty second cell", "id,title,text", 'p0,,"Rosa said.\np1,,Rosa spoke.\np2,T,Rosa left."\n'),
+            ("a title of two words", "title,id,text", 'T,p0,"Rosa said.\nNew York,p1,Rosa spoke.\nOld York,p2,Rosa left."\n'),
+            ("a year", "id,year,text", 'p0,1990,"Rosa said.\np1,1991,Rosa spoke.\n2,199,Rosa left."\n'),
+            ("an empty last cell", "id,text,url", 'p0,"Rosa said.,\np1,Rosa spoke.,\np2,Rosa left.",\n'),
+        )
+    },
+    "prose with commas in cells of three columns": Case(
+        {
+            "p.csv": 'id,title,text\n1,Toll,"Rosa Toll\nMill St 5,Bask, by Orlen"\n2,Bask,"Once\n1,000 men and 2,000 women,"\n'
+            '3,Zell,"It cost\nbetween 1,5 and 2,5 crowns"\n4,Orlen,"Towns\nBask,\nZell,"\n5,"A lake,\nnear Bask,\nnear Zell","A\nlake."\n'
+        },
+        passages=5,
+    ),
+    "a table with tabs in a cell": Case(
+        {"p.tsv": 'id\ttitle\ttext\n1\tOrlen\t"a\tb\tc\n1\t2\t3\n"\n2\tBask\t"Years\n1310\tfounded"\n'}, passages=["1", "2"]
+    ),
     "paragraphs, numbers and objects in cells": Case(
         {
             "p.csv": 'id,text\n1,"Orlen, on a lake.\nIn 1310, it had 1,000\n2,000 souls,\nand 3."\n'

@@ -129,6 +129,22 @@ def test_what_is_written_in_any_format_is_read(tmp_path_factory, collection, for
         ]
 
 
+CELLS = st.lists(st.one_of(st.just(""), TEXTS), min_size=3, max_size=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(CELLS, min_size=2, max_size=6), st.permutations(["id", "title", "text"]), st.data())
+def test_no_row_of_a_tsv_is_lost_between_quotes(tmp_path_factory, rows, header, data):
+    ends = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=2, max_size=2, unique=True))
+    (first, last), at = sorted(ends), data.draw(st.integers(0, 2))
+    rows = [[cell.replace('"', "'") for cell in row] for row in rows]
+    rows[first][at], rows[last][at] = f'"{rows[first][at]}', f'{rows[last][at]}"'
+    file = tmp_path_factory.mktemp("quotes") / "p.tsv"
+    file.write_text("".join("\t".join(row) + "\n" for row in (header, *rows)))
+    with pytest.raises(InputError, match="a cell holds whole lines|repeats the header|quotes within it"):
+        passages(str(file))
+
+
 def written(folder: Path, rows: list[dict], asked: list[dict], form: str) -> tuple[list[str], list[str]]:
     """Files of the passages and of the questions."""
     by_id = {row["id"]: row for row in rows}

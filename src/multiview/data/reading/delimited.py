@@ -38,7 +38,7 @@ def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
             raise InputError(f"{file} line {line}: repeats the header, or rules it off; leave such lines out")
         if not any(row) and len(header) > 1:
             continue
-        if line > before + 1 and any(_holds_rows(cell, delimiter, len(header)) for cell in row):
+        if line > before + 1 and any(_holds_rows(*cell, delimiter, len(header)) for cell in enumerate(row)):
             raise InputError(
                 f"{file} line {line}: a cell holds whole lines of {len(header)} columns, from line {before + 1} on: was a "
                 "quote left open? Double quotes within quotes, or write such texts as JSONL"
@@ -56,11 +56,19 @@ def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
         }
 
 
-def _holds_rows(cell: str, delimiter: str, columns: int) -> bool:
-    """Whether all lines of a cell but its first begin as rows do, with as many delimiters; that in 1,000 is none."""
-    tight, others = rf"{delimiter}(?!\s|\d{{3}}\b)", cell.splitlines()[1:]
-    are_rows = all(re.match(rf"[^\s{delimiter}]+{tight}", line) for line in others)
-    return bool(others) and are_rows and len(re.findall(tight, cell)) >= (columns - 1) * len(others)
+def _holds_rows(place: int, cell: str, delimiter: str, columns: int) -> bool:
+    """Whether the lines of a cell are the rest of a row, rows and the beginning of one, up to the cell's `place`.
+
+    A comma before a blank or up to three digits separates no cells: it is prose's, or that of 1,000. Nor does the only
+    one of a line that has blanks before it.
+    """
+    first, *others = re.split(r"[\r\n]+", cell)
+    if delimiter not in cell or not others or others[-1].count(delimiter) != place:
+        return False
+    begin = r"[^\s,]+" if columns == 2 else r"(?!.*,\s+[^\s,]).*"
+    return {line.count(delimiter) for line in (first + others[-1], *others[:-1])} == {columns - 1} and (
+        delimiter == "\t" or all(re.match(rf"{begin},(?!\s|\d{{1,3}}\b)", line) for line in others)
+    )
 
 
 def cells(file: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
