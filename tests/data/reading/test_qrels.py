@@ -10,7 +10,7 @@ from multiview.data.reading.qrels import REGRADED
 from multiview.data.reading.readers import IRRELEVANT_ALONE, UNKNOWN_JUDGED, questions_of
 from multiview.data.reading.sources import expand_sources, question_groups
 from multiview.errors import InputError, Report
-from tests.fixtures.format_files import beir, marco, passages, put, questions
+from tests.fixtures.format_files import beir, jsonl, marco, passages, put, questions
 
 
 def test_a_beir_folder_is_its_passages_or_the_judged_questions_of_a_split(tmp_path):
@@ -180,3 +180,24 @@ def test_judged_questions_that_are_not_there_are_remarked_and_refused_where_none
     put(tmp_path / "qrels.tsv", "gone 0 a 1\naway 0 a 1\n")
     with pytest.raises(InputError, match=r"qrels\.tsv: none of 2 judged questions \(first: 'gone'\)"):
         questions(queries, qrels)
+
+
+def test_judgements_beside_positives_count_where_there_are_none_and_must_not_differ(tmp_path):
+    qrels = put(tmp_path / "qrels.dev.tsv", "q\t0\ta\t2\nq\t0\tb\t1\nr\t0\ta\t0\n")
+    triples = put(tmp_path / "qidpidtriples.tsv", "q\tc\td\ns\tc\td\n")
+    row = {"qid": "q", "question": "who?"}
+    (found,) = questions(jsonl(tmp_path / "alone.jsonl", row), qrels)
+    same = {"positive_ids": ["b", "a"], "relevance": [1, 2]}
+    for given in ({"positive_ids": None}, {"positive_ids": []}, {"positive_ids": float("nan")}, same):
+        (read,) = questions(jsonl(tmp_path / "q.jsonl", row | given), qrels)
+        assert read.grades == found.grades == {"a": 2, "b": 1}
+    for qid, given in (("q", ["a", "b"]), ("q", ["c"]), ("r", ["a"])):
+        line = rf"q\.jsonl row 1 \(question {qid}\): .* qrels\.dev\.tsv"
+        file = jsonl(tmp_path / "q.jsonl", row | {"qid": qid, "positive_ids": given})
+        with pytest.raises(InputError, match=line):
+            questions(file, qrels)
+    own = [row | {"positive_ids": ["e"]}, row | {"qid": "s", "positive_ids": ["e"]}]
+    read = questions(jsonl(tmp_path / "q.jsonl", *own), triples)
+    assert [(q.positive_ids, q.negative_ids) for q in read] == [(("e",), ("d",))] * 2, (
+        "triples are no judgements"
+    )

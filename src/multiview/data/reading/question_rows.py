@@ -47,8 +47,9 @@ def _question(qid: str, row: Row, judged: Mapping[str, dict[str, int]], form: st
     if "answers" in row and all(map(is_blank, answers)):
         line = "no answer; a question of a file with answers needs one: leave the row out"
         raise InputError(f"{line} (also SQuAD 2.0's unanswerable questions)")
-    if "positive_ids" in row:
-        grades = _grades(row, _strings(row, "positive_ids"))
+    positives = _strings(row, "positive_ids")
+    if positives or ("positive_ids" in row and not judged):
+        grades = _grades(row, positives)
         if not grades and form not in ("dpr", "tevatron"):  # their training files have such questions
             raise InputError("no positive passage; leave the row out or name one in positive_ids")
     elif judged.get(qid) or answers:

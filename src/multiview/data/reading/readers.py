@@ -175,14 +175,14 @@ def questions_of(
     judgement does, and also give negatives. With either, questions without judgements and without answers are skipped.
     `found` receives the columns of files that name them, and whether they are read. Raises InputError for a file that
     cannot be read, or a line that is no judgement or triple. Reports rows that are no valid question, and judgements
-    that name no relevant passage or none of the questions.
+    that name no relevant passage or none of the questions, or contradict a question's own positives.
     """
     columns, report = checked_columns("questions.columns", columns, QUESTION_COLUMNS), report or Report()
     formats = {file: detect(file, form, "questions.format", columns.values()) for file in files}
     companions = [file for file in files if FORMATS[formats[file]].is_companion]
     positives, negatives = read_triples([file for file in files if formats[file] == "triples"], report)
-    judged = judgements([file for file in files if formats[file] == "qrels"], report)
-    judged |= {qid: found for qid, found in positives.items() if not judged.get(qid)}
+    graded = judgements([file for file in files if formats[file] == "qrels"], report)
+    judged = graded | {qid: found for qid, found in positives.items() if not graded.get(qid)}
     unknown, known = dict.fromkeys(judged), set[str]()
     judges = ", ".join(map(base_name, companions))
     if judged and not any(judged.values()):
@@ -213,7 +213,12 @@ def questions_of(
                     report.remark(IRRELEVANT_ALONE, f"question {qid}")
             if question is None:
                 continue
-            if more := negatives.get(question.qid):
+            qid, grades = question.qid, question.grades
+            if grades not in (graded.get(qid, grades), positives.get(qid)):
+                line = f"other positive_ids or relevance than in {judges}; leave out one of the two"
+                report.problem("questions that cannot be used", f"{location} (question {qid}): {line}")
+                continue
+            if more := negatives.get(qid):
                 more = dict.fromkeys((*question.negative_ids, *more))
                 question = replace(question, negative_ids=tuple(more))
             yield location, question
