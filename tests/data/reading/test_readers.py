@@ -52,6 +52,38 @@ def test_jsonl_rows_may_lack_columns_that_others_have(tmp_path):
     assert questions(str(file)) == [Question("1", "Who?", ("I", "me"), None, ("a", "b"))]
 
 
+@pytest.mark.parametrize("place", [1, 999, 1000, 1001, 1500])
+def test_columns_stay_those_of_the_first_rows(tmp_path, place):
+    """Rows that also have another column from some place on; up to row 1000 those before it lack what is read."""
+    rows = [{"docid": f"d{n}", "contents": f"text {n}"} for n in range(2100)]
+    for n, row in enumerate(rows[place:], place):
+        row |= {"id": str(n), "passage": "another"}
+    report, file = Report(), jsonl(tmp_path / "p.jsonl", *rows)
+    found = [row for table in passage_tables(file, report=report) for row in table.to_pylist()]
+    ids, texts = ([row[name] for row in found] for name in ("id", "text"))
+    if place >= 1000:
+        assert ids == [row["docid"] for row in rows] and texts == [row["contents"] for row in rows]
+        assert report.remarks.first == {OURS: "p.jsonl: column 'id'; rename it to keep it"}
+    else:
+        assert ids[:place] == texts[:place] == [""] * place and set(texts[place:]) == {"another"}
+    asked = [{"_id": f"d{n}", "text": f"text {n}", "positive_ids": "p"} for n in range(3)]
+    asked += [row | {"qid": "1", "question": "another"} for row in asked]
+    for row in asked[3:]:
+        row["_id"] += "z"
+    read = questions(
+        jsonl(tmp_path / "q.jsonl", *asked, {"qid": "q", "question": "Who?", "positive_ids": "p"})
+    )
+    assert [(q.qid, q.question) for q in read] == [(row["_id"], row["text"]) for row in asked] + [
+        ("q", "Who?")
+    ]
+
+
+def test_a_column_that_later_rows_lack_is_named(tmp_path):
+    rows = [{"docid": str(n), "text": "x"} for n in range(1000)] + [{"id": "a", "text": "x"}]
+    with pytest.raises(InputError, match=r"p\.jsonl: no column 'docid' among id, text"):
+        passages(jsonl(tmp_path / "p.jsonl", *rows))
+
+
 def test_tables_hold_a_thousand_rows_at_most(tmp_path):
     rows = [{"id": str(i), "text": "x"} for i in range(2500)]
     sizes = [1000, 1000, 500]

@@ -66,6 +66,7 @@ def passage_tables(
             line = f"{base_name(file)}: if column {other!r} has them, set corpus.columns={{title: {other!r}}}"
             report.remark(NO_TITLES, line)
             remarked.add("title")
+        columns = {**{name: matched[name] for name in ("id", "text") if name in matched}, **columns}
         yield _as_passages(table, columns, file)
 
 
@@ -251,6 +252,7 @@ def _question_rows(
         if tuple(row) != present:  # rows of most files have the same columns
             present = tuple(row)
             matched = match_columns(mapped, QUESTION_COLUMNS, row)
+            matched |= {name: column for name, column in first.items() if column in row}
             location = f"{base_name(file)} row {number}" if form == "jsonl" else base_name(file)
             require(("qid", "question"), matched, mapped, row, location, "questions.columns")
             if form == "parquet" and not first:
