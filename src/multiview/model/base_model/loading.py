@@ -31,7 +31,7 @@ _LAYER = re.compile(r".*?#\.")
 """The beginning of a weight's name up to its layer's number, after `#` has replaced each `_NUMBER`."""
 _BUFFERS = ("inv_freq", "position_ids", "masked_bias", "attn.bias")
 """Name endings of buffers that older versions of transformers saved beside the weights."""
-ALMOST = 0.9
+ALMOST = 0.96
 """Smallest share of a model's embeddings for which its tokenizer has tokens; some models have spare embeddings."""
 _ONE_AT_A_TIME = threading.Lock()
 """Held while transformers loads a model, which changes torch's default dtype and initialisation for all threads."""
