@@ -107,6 +107,21 @@ def test_each_source_is_for_what_it_holds(tmp_path):
     assert sort_by_use([table], config)["train"] == [table]
 
 
+@pytest.mark.parametrize(
+    "name", ["topic.dev.tsv", "questions.search.dev.tsv", "query.dev.tsv", "question.dev.tsv"]
+)
+def test_a_name_tells_queries_from_passages_without_a_header(tmp_path, name):
+    """As Mr.TyDi's and LoTTE's; of articles a name is the title, and what names its columns is told by them."""
+    queries = put(tmp_path / name, "q1\twho was it\nq2\twhere was it\n")
+    assert sort_by_use([queries], Config())["dev"] == [queries]
+    word = name.partition(".")[0]
+    for file, content in (
+        (f"The {word} of Orlen.txt", "Orlen."),
+        (f"by-{word}.jsonl", '{"id": "a", "text": "x"}\n'),
+    ):
+        assert sort_by_use([put(tmp_path / file, content)], Config())["corpus"] == [str(tmp_path / file)]
+
+
 def test_a_source_of_several_things_is_taken_apart(tmp_path):
     scifact = str(beir(tmp_path / "scifact", "train", "test"))
     files = small_files(tmp_path / "mixed")

@@ -28,6 +28,8 @@ from multiview.errors import InputError, Problems, Report
 
 EVALUATION_WORDS = {"dev", "test", "valid", "validation", "val", "eval"}
 """Words in a file name that mark its questions as not for training."""
+QUESTION_WORDS = {"query", "topic", "question", "questions"}
+"""Words in the name of a TSV without header that mark it as one of questions; `queries` and `topics` mark any file."""
 MAY_BE = {
     "positive_ids": re.compile("pos|gold|passage|context|doc|pid", re.IGNORECASE),
     "answers": re.compile("answer|target", re.IGNORECASE),
@@ -127,7 +129,8 @@ def _use(file: str, config: Config) -> Use:
     if FORMATS[name].is_companion or words & {"queries", "topics"}:
         return question_use
     if not FORMATS[name].names_columns:
-        return "corpus" if name in ("marco", "text") else question_use
+        is_corpus = name == "text" or (name == "marco" and not words & QUESTION_WORDS)
+        return "corpus" if is_corpus else question_use
     read = FORMATS[name].questions
     row = add_nested(next(read(file), {}), columns.values()) if read else {}
     columns = match_columns(columns, dict.fromkeys(QUESTION_COLUMNS, ()), row)
