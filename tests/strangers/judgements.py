@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.strangers.case import LINES, TOWNS, Case, Content, lines, parquet_of
 
 QUERIES = "q1\tWho founded Orlen?\nq2\tWho built the bridge?\n"
@@ -42,6 +44,8 @@ JUDGEMENTS = {
     "lines of JSON": judged("qrels.jsonl", lines(*HF_QRELS)),
     "Parquet": judged("qrels.parquet", parquet_of(HF_QRELS)),
     "a CSV with commas in ids": judged("qrels.csv", '"query-id", "corpus-id", "score"\n"q,1", "t0", "1"\n"q2", "t1", "1"\n', queries=QUERIES.replace("q1", "q,1")),
+    "a CSV with blanks in ids": judged("qrels.csv", "query-id,corpus-id,score\nq 1,t0,1\nq2,New York 1,0\nq2,t1,1\n", queries=QUERIES.replace("q1", "q 1")),
+    "a header with commas above blanks": judged("qrels.txt", "query-id,corpus-id,score\nq1 t0 1\nq2 t1 1\n"),
     "marks of joined files": judged("qrels.txt", "\ufeffq1 0 t0 1\n\ufeffq2 0 t1 1\n"),
     **{
         f"an id that is {value!r}": judged(
@@ -64,6 +68,12 @@ JUDGEMENTS = {
             "by grade": "q1 0 t0 0\nq2 0 t1 -1\n",
             "by the order of the columns": "q1\tt0\t1\t0\nq2\tt1\t1\t0\n",
         }.items()
+    },
+    **{
+        f"BEIR's dictionary with an indent of {indent}": judged(
+            "qrels.json", json.dumps({"q1": {"t0": 1}, "q2": {"t1": 1}}, indent=indent), "qrels.json row 1: not a judgement (query-id corpus-id score"
+        )
+        for indent in (None, 1)
     },
     "prose": judged("qrels.txt", "These are judgements.\n", "qrels.txt line 1: not a judgement"),
     **{

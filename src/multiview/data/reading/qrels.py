@@ -115,6 +115,8 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
     """Yields the place of each judgement, and its question, passage and grade, from Parquet, JSON objects or lines."""
     beginning = head(file, whole_line=False)
     if is_parquet(beginning) or beginning.lstrip().startswith(("{", "[")):
+        if re.match(r"\s*\{\s*\n", beginning):
+            raise InputError(f"{file} row 1: not a judgement ({FORMS}) but an object of several lines")
         kinds: set[tuple[int, type]] = set()
         for number, row in enumerate(rows_of(file), 1):
             values = list(row.values())
@@ -130,15 +132,15 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
                 raise InputError(f"{file} row {number}: ids like 1 and 1.0 are one id; write them as texts")
             yield f"{file} row {number}", [id_text(value, file) for value in found]
         return
-    header: list[int] = []
+    header, by_commas = list[int](), False
     for number, line in lines(file):
-        cells = _cells(line)
+        cells = _cells(line, by_commas)
         three = "\t" in line and len(cells) == 3 and bool(INTEGER.fullmatch(cells[2]))
         is_judgement = _is_trec(cells) or three  # an id may begin with #
         if not any(cells) or (line.startswith("#") and not is_judgement):
             continue
         if named := judged_columns(cells):
-            header = named
+            header, by_commas = named, "," in line
             continue
         places = header or ([0, 2, 3] if len(cells) == 4 else [0, 1, 2])
         if len(cells) not in (3, 4) or max(places) >= len(cells):
@@ -147,12 +149,16 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
         yield f"{file} line {number}", [cells[place] for place in places]
 
 
-def _cells(line: str) -> list[str]:
-    """Returns the cells of a line of judgements, which tabs, commas or white space separate, stripped."""
-    if "\t" not in line and len(cells := line.split()) in (3, 4) and not cells[0].endswith(","):
-        return cells
+def _cells(line: str, by_commas: bool = False) -> list[str]:
+    """Returns the cells of a line of judgements, which tabs, commas or white space separate, stripped.
+
+    `by_commas`: commas, if there are any, come before white space, as in the header above the line.
+    """
     if "\t" in line:
         return [cell.strip() for cell in line.split("\t")]
+    cells = [] if by_commas and "," in line else line.split()
+    if len(cells) in (3, 4) and not cells[0].endswith(","):
+        return cells
     return [cell.strip() for cell in next(csv.reader([line.replace("\r", " ")], skipinitialspace=True), [""])]
 
 
