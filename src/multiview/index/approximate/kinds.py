@@ -1,5 +1,6 @@
 """Kinds of approximate index: how their parts are sized, trained on a sample, and filled with views in order."""
 
+import contextlib
 import math
 import re
 from collections.abc import Iterator
@@ -47,16 +48,22 @@ def default_probes(index: FaissObject) -> int | None:
 
 def make_index(settings: Index, factory: str, dim: int) -> FaissObject:
     """An empty faiss index for inner products. Raises InputError, with faiss's words, where `factory` is no factory string."""
-    try:
+    ways = f"it is one of {', '.join((EXACT, *FACTORY))}, or a faiss factory string"
+    with _in_faiss_words(settings, "", ways):
         index: FaissObject = faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
-    except RuntimeError as error:
-        kinds = ", ".join((EXACT, *FACTORY))
-        raise InputError(
-            f"index.kind={settings.kind}: {faiss_message(error)}; it is one of {kinds}, or a faiss factory string"
-        ) from None
     if ivf := faiss.try_extract_index_ivf(index):
         ivf.cp.seed = settings.seed
     return index
+
+
+@contextlib.contextmanager
+def _in_faiss_words(settings: Index, problem: str, way_out: str) -> Iterator[None]:
+    """Turns an error of faiss in the block into an InputError, without the place in faiss's source that raised it."""
+    try:
+        yield
+    except RuntimeError as error:
+        words = re.sub(r"^Error in .* at \S+:\d+: (Error: '.*' failed: ?)?", "", " ".join(str(error).split()))
+        raise InputError(f"index.kind={settings.kind}: {problem}faiss: {words}; {way_out}") from error
 
 
 def check_factory(settings: Index) -> None:
@@ -74,19 +81,10 @@ def check_factory(settings: Index) -> None:
 
 def train_index(index: FaissObject, sample: np.ndarray, settings: Index) -> None:
     """Trains `index` on `sample` [n, dim] float32. Raises InputError, with faiss's words, where the sample is too small."""
-    try:
+    problem = f"it cannot be trained with {counted(len(sample), 'view')}: "
+    way_out = "take another kind, or index.kind=exact, which needs no training"
+    with _in_faiss_words(settings, problem, way_out):
         index.train(sample)
-    except RuntimeError as error:
-        raise InputError(
-            f"index.kind={settings.kind}: it cannot be trained with {counted(len(sample), 'view')}: {faiss_message(error)}; "
-            "take another kind, or index.kind=exact, which needs no training"
-        ) from None
-
-
-def faiss_message(error: RuntimeError) -> str:
-    """The message of a faiss error, without the place in faiss's source that raised it."""
-    text = " ".join(str(error).split())
-    return "faiss: " + re.sub(r"^Error in .* at \S+:\d+: (Error: '.*' failed: ?)?", "", text)
 
 
 def build(
@@ -108,15 +106,13 @@ def build(
         )
         sampled = len(rows)
         train_index(index, corpus.read_rows(rows, np.float32), settings)
-    with threads(None if list_count(index) or editable(index) else 1):
-        try:
-            for _, block in blocks:
-                add(index, block.astype(np.float32))
-        except RuntimeError as error:
-            raise InputError(
-                f"index.kind={settings.kind}: faiss cannot add {counted(views, 'view')} of width {dim}: "
-                f"{faiss_message(error)}; take another kind"
-            ) from error
+    problem = f"faiss cannot add {counted(views, 'view')} of width {dim}: "
+    with (
+        threads(None if list_count(index) or editable(index) else 1),
+        _in_faiss_words(settings, problem, "take another kind"),
+    ):
+        for _, block in blocks:
+            add(index, block.astype(np.float32))
     return index, description(index, settings, factory, sampled)
 
 
