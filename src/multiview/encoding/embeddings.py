@@ -120,22 +120,15 @@ class EmbeddingsWriter:
         self._table.close()
         self._views.close()
         if error_type is None:
-            self._write_header()
+            size = {"dim": self._dim, "rows": self.rows, "passages": self.passages}
+            header = json.dumps({**size, "model": self._model}, indent=1, sort_keys=True)
+            (self._folder / HEADER_FILE).write_text(f"{header}\n")
 
     def _flush(self) -> None:
         if self._pending:
             columns = [list(column) for column in zip(*self._pending, strict=True)]
             self._table.write_table(pa.table(columns, schema=self._schema))
             self._pending.clear()
-
-    def _write_header(self) -> None:
-        header = {
-            "dim": self._dim,
-            "rows": self.rows,
-            "passages": self.passages,
-            "model": self._model,
-        }
-        (self._folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
 
 
 class Embeddings:

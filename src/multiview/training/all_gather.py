@@ -30,8 +30,9 @@ def whole_batch(
     rows = vectors.flatten(0, 1)
     if "order" not in batch:
         return questions, rows, batch
-    sizes = _sizes([len(questions), len(rows), *batch["view_index"].shape], rows.device)
-    question_counts, row_counts, passage_counts, widths = zip(*sizes, strict=True)
+    sizes = torch.tensor([[len(questions), len(rows), *batch["view_index"].shape]], device=rows.device)
+    sizes = _gather(sizes, [1] * distributed.get_world_size())
+    question_counts, row_counts, passage_counts, widths = sizes.T.tolist()
     width = max(widths)
     start = [0, *accumulate(row_counts)][distributed.get_rank()]
     views = torch.stack(
@@ -93,11 +94,3 @@ def _gather(rows: Tensor, lengths: Sequence[int]) -> Tensor:
     parts = [torch.empty_like(filled) for _ in lengths]
     distributed.all_gather(parts, filled)
     return torch.cat([part[:length] for part, length in zip(parts, lengths, strict=True)])
-
-
-def _sizes(sizes: Sequence[int], device: torch.device) -> list[list[int]]:
-    """The `sizes` of every process, in the order of their ranks."""
-    local = torch.tensor(sizes, device=device)
-    parts = [torch.empty_like(local) for _ in range(distributed.get_world_size())]
-    distributed.all_gather(parts, local)
-    return torch.stack(parts).tolist()
