@@ -39,8 +39,8 @@ def bm25_negatives(context: StepContext) -> None:
     counts = filtered.kept.sum(axis=1)
     context.events.fact("questions", len(questions))
     context.events.fact("hits", int((top.passages >= 0).sum()))
-    for reason, hits in filtered.totals().items():
-        context.events.fact(f"excluded_{reason}", hits)
+    for reason, hits in filtered.excluded.items():
+        context.events.fact(f"excluded_{reason}", int(hits.sum()))
     context.events.fact("questions_without_negatives", int((counts == 0).sum()))
     context.events.metric("negatives_per_question", float(counts.mean()) if len(questions) else 0.0)
     if empty := int((counts == 0).sum()):

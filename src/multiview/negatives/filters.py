@@ -131,10 +131,6 @@ class FilteredHits:
     excluded: dict[str, np.ndarray]
     """Reason to the number of hits left out for this reason, per question [q] int64."""
 
-    def totals(self) -> dict[str, int]:
-        """Returns reason to the number of hits left out, over all questions."""
-        return {reason: int(counts.sum()) for reason, counts in self.excluded.items()}
-
 
 def filter_hits(passage_rows: np.ndarray, reasons: Mapping[str, np.ndarray]) -> FilteredHits:
     """Returns the retrieved passages [q, k] that no reason leaves out; a hit with several counts for the first of them.
