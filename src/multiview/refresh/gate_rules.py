@@ -108,9 +108,7 @@ def decide(
         *_least(policy, metrics),
         *_found(policy, challenger, qids),
     ]
-    failed = [check for check in checks if not check.passed]
-    if failed:
-        reasons = "; ".join(f"{check.name}: {check.says}" for check in failed)
+    if reasons := "; ".join(f"{check.name}: {check.says}" for check in checks if not check.passed):
         return Verdict("refuse", reasons, checks, metrics)
     against = "there was no champion" if champion is None else f"all {len(checks)} checks passed"
     return Verdict("promote", against, checks, metrics)
@@ -153,12 +151,10 @@ def _sizes(policy: Gate, champion: Measurements | None, challenger: Measurements
             f"{before} became {passages:,} ({-lost:+.1%}), down to {-policy.largest_shrinkage:.1%} is allowed"
         )
         if challenger.known == 0:
-            lost, says = (
-                1.0,
-                (
-                    f"none of {before} is left by its id: is this another corpus, which needs a store of its own? If not, "
-                    "set gate.largest_shrinkage=1"
-                ),
+            lost = 1.0
+            says = (
+                f"none of {before} is left by its id: is this another corpus, which needs a store of its own? If not, "
+                "set gate.largest_shrinkage=1"
             )
         yield Check("largest_shrinkage", lost <= policy.largest_shrinkage + NEARLY, says)
     if champion is not None and (changed := _changed(champion.columns or {}, challenger.columns)):
