@@ -36,7 +36,7 @@ def test_events_are_read_as_they_were_reported_while_the_step_works(store: Local
     log.metric("loss", 2, 10)
     log.metric("accuracy", 0.5)
     log.warning("3 questions have\nno answer")
-    log.fact("lengths", {"längste": 7})
+    log.fact(lengths={"längste": 7})
     metric, accuracy, warning = read_events(store, ATTEMPT)
     assert metric == MetricEvent(metric.time, "loss", 2.0, 10)
     assert accuracy == MetricEvent(accuracy.time, "accuracy", 0.5, None)

@@ -34,7 +34,7 @@ def second_refuses(context: StepContext) -> None:
 def store_refuses(context: StepContext) -> None:
     """The first process sends something that its starter cannot keep."""
     if os.environ["RANK"] == "0":
-        context.events.fact("steps", 3)
+        context.events.fact(steps=3)
         assert context.checkpoints is not None
         context.checkpoints.publish(4, context.output("seen"))
     time.sleep(600)

@@ -122,16 +122,12 @@ def _report(
     """Reports what was left out or is worth a remark as warnings, and the counts of the step as facts and metrics."""
     for kind, number in remarks.counts.items():
         events.warning(f"{kind}: {number:,}, the first: {remarks.first[kind]}")
-    facts = {
-        "passages": len(selection.passages),
-        "train_questions": len(selection.train),
-        "dev_questions": len(selection.dev),
+    events.fact(nltk=version("nltk"), columns={field.name: str(field.type) for field in further})
+    events.figures(
+        passages=len(selection.passages),
+        train_questions=len(selection.train),
+        dev_questions=len(selection.dev),
         **{name: remarks.counts.get(kind, 0) for name, kind in COUNTED.items()},
-        "avq": questions_per_passage(selection.train),
-        "sentences_per_passage": sentences / len(selection.passages),
-    }
-    events.fact("nltk", version("nltk"))
-    events.fact("columns", {field.name: str(field.type) for field in further})
-    for name, value in facts.items():
-        events.fact(name, value)
-        events.metric(name, float(value))
+        avq=questions_per_passage(selection.train),
+        sentences_per_passage=sentences / len(selection.passages),
+    )

@@ -150,9 +150,7 @@ def encode(context: StepContext) -> None:
             read_with = with_queries(read, queries.path) if queries else zip(read, repeat(()))
             report = partial(context.events.progress, total=total, unit="passages")
             left_out = encode_passages(encoder, read_with, writer, report)
-    context.events.fact("passages", writer.passages)
-    context.events.fact("views", writer.rows)
-    context.events.fact("padding_views_left_out", left_out)
+    context.events.fact(passages=writer.passages, views=writer.rows, padding_views_left_out=left_out)
     context.events.metric("passages_per_second", writer.passages / (time.monotonic() - started))
 
 

@@ -75,7 +75,7 @@ def compare(context: StepContext) -> None:
         for system, by_name in figures.items():
             for name, value in by_name.items():
                 context.events.metric(metric_names.of_group(system, name), value)
-    context.events.fact("baseline", significance["baseline"])
+    context.events.fact(baseline=significance["baseline"])
 
 
 def _won(evaluations: Mapping[str, LocalArtifact], baseline: str) -> dict[str, dict[str, int]]:

@@ -33,7 +33,7 @@ def export(context: StepContext) -> None:
         _write(name, opened, address, folder / name)
     described = {"format": "export", "version": FORMAT_VERSION, "formats": written}
     write_manifest(folder, {**described, **asdict(opened.name)})
-    context.events.fact("exported", ", ".join(written))
+    context.events.fact(exported=", ".join(written))
 
 
 def _write(name: ExportFormat, views: IndexViews, address: str, folder: Path) -> None:
@@ -66,8 +66,7 @@ def follow(context: StepContext) -> None:
         "collection": loaded and loaded.name,
     }
     (context.output(names.FOLLOWED) / "collection.json").write_text(json.dumps(described, indent=1) + "\n")
-    context.events.fact("champion", now.number if now else 0)
-    context.events.fact("collection", loaded.name if loaded else "")
+    context.events.fact(champion=now.number if now else 0, collection=loaded.name if loaded else "")
 
 
 def still_follows(store: Store, record: Record) -> bool:

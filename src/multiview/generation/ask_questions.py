@@ -221,8 +221,7 @@ def ask_questions(context: StepContext) -> None:
 
         write_drafts(context, ask)
         runner.run(questioner.client.close())
-    for name, number in questioner.left_out.items():
-        context.events.fact(name, number)
+    context.events.fact(**questioner.left_out)
     if left_out := questioner.left_out.total():
         context.events.warning(
             f"{counted(left_out, 'snippet')} got no usable question from the language model"

@@ -121,15 +121,14 @@ def generate_queries(context: StepContext) -> None:
     counts = np.array([(len(queries), len(set(queries))) for _, queries in iterate_queries(folder)])
     written, distinct = counts.reshape(-1, 2).T
     per_passage, without = generator.settings.queries, int((written == 0).sum())
-    for name, value in (
-        ("passages", len(counts)),
-        ("queries", int(written.sum())),
-        ("distinct_queries", int(distinct.sum())),
-        ("empty_queries", int((per_passage - written).sum())),
-        ("passages_short_of_queries", int((written < per_passage).sum())),
-        ("passages_without_queries", without),
-    ):
-        context.events.fact(name, value)
+    context.events.fact(
+        passages=len(counts),
+        queries=int(written.sum()),
+        distinct_queries=int(distinct.sum()),
+        empty_queries=int((per_passage - written).sum()),
+        passages_short_of_queries=int((written < per_passage).sum()),
+        passages_without_queries=without,
+    )
     if without:
         context.events.warning(
             f"{without:,} of {counted(len(counts), 'passage')} got no query and have only the view of their own text"

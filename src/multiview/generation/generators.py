@@ -50,7 +50,7 @@ def initial_generator(context: StepContext) -> None:
     with staged_base(context.settings.generation.model, GENERATOR) as folder:
         model, tokenizer = load(Path(folder), context.settings.generation.model)
     save(model, tokenizer, context.output("generator"))
-    context.events.fact("parameters", model.num_parameters())
+    context.events.fact(parameters=model.num_parameters())
 
 
 def load(folder: Path, name: str | None = None) -> tuple[LoadedModel, PreTrainedTokenizer]:

@@ -149,8 +149,7 @@ def write_drafts(context: StepContext, ask: Ask, least_words: int = 1, language:
     rest, file = drawn(), context.output(names.DRAFTS) / FILE
     questions = write_by_parts(context, iter(lambda: list(islice(rest, ROW_GROUP)), []), make, file, SCHEMA)
     context.events.progress(total, total, "passages")
-    for name, value in (("passages", total), ("snippets", snippets), ("questions", questions)):
-        context.events.fact(name, value)
+    context.events.fact(passages=total, snippets=snippets, questions=questions)
 
 
 def _fraction(seed: int, name: str) -> float:
@@ -189,17 +188,15 @@ def make_questions(context: StepContext) -> None:
     dev = limited(dev, asked.dev_limit, asked.seed)
     write_questions(kept, context.output(names.TRAIN_QUESTIONS))
     write_questions(dev, context.output(names.DEV_QUESTIONS))
-    context.events.fact(names.GENERATED, asked.origin)
-    for name, value in (
-        ("drafts", len(drafts)),
-        ("repeated_questions", len(drafted) - len(drafts)),
-        ("searched_questions", searched),
-        ("train_questions", len(kept)),
-        ("dev_questions", len(dev)),
-        ("avq", questions_per_passage(kept)),
-    ):
-        context.events.fact(name, value)
-        context.events.metric(name, float(value))
+    context.events.fact(**{names.GENERATED: asked.origin})
+    context.events.figures(
+        drafts=len(drafts),
+        repeated_questions=len(drafted) - len(drafts),
+        searched_questions=searched,
+        train_questions=len(kept),
+        dev_questions=len(dev),
+        avq=questions_per_passage(kept),
+    )
 
 
 def _different(questions: Sequence[Question], language: str) -> list[Question]:

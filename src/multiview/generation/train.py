@@ -77,8 +77,7 @@ def gold_pairs(passages: Path, questions: Path, events: Events) -> list[tuple[Pa
     if not with_gold:
         raise InputError(f"{questions}: no question has a gold passage, so there is nothing to learn to ask")
     by_id = PassageLookup(passages).passages({question.positive_ids[0] for question in with_gold})
-    events.fact("pairs", len(with_gold))
-    events.fact("dropped_questions", len(all_questions) - len(with_gold))
+    events.fact(pairs=len(with_gold), dropped_questions=len(all_questions) - len(with_gold))
     return [(by_id[question.positive_ids[0]], question.question) for question in with_gold]
 
 

@@ -117,18 +117,16 @@ def write_index(
             for table in queries:
                 file.write_table(table)
     (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
-    events.fact("build_seconds", round(time.perf_counter() - begun, 3))
+    events.fact(build_seconds=round(time.perf_counter() - begun, 3))
     searched = VIEWS_FILE if settings.kind == EXACT else INDEX_FILE
     _report(header, (folder / searched).stat().st_size, events)
 
 
 def _report(header: JsonObject, index_bytes: int, events: Events) -> None:
-    for name in ("passages", "views", "dim"):
-        events.fact(name, header[name])
+    events.fact(**{name: header[name] for name in ("passages", "views", "dim")})
     for name in (metric_names.DRIFT_ADDED, metric_names.DRIFT_ERROR):
         if header.get(name) is not None:
-            events.metric(name, header[name])
-            events.fact(name, header[name])
+            events.figures(**{name: header[name]})
     events.metric("views_per_passage", header["views"] / header["passages"])
     events.metric("bytes_per_passage", index_bytes / header["passages"])
 

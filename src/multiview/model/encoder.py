@@ -324,7 +324,9 @@ def initial_model(context: StepContext) -> None:
     """Step: creates the model that training starts from (`settings.model`) and saves it as output `model`."""
     model = BiEncoder.create(context.settings.model)
     model.save(context.output("model"))
-    context.events.fact("dimension", model.dim)
-    for name in ("question_prompt", "passage_prompt"):
-        context.events.fact(name, getattr(model.layout, name) or "none")
-    context.events.fact("parameters", sum(parameter.numel() for parameter in model.parameters()))
+    context.events.fact(
+        dimension=model.dim,
+        question_prompt=model.layout.question_prompt or "none",
+        passage_prompt=model.layout.passage_prompt or "none",
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+    )

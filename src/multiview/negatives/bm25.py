@@ -37,13 +37,15 @@ def bm25_negatives(context: StepContext) -> None:
         table = pa.concat_tables([table, given_table(questions, context.events)])
     write_negatives(context.output("negatives"), table)
     counts = filtered.kept.sum(axis=1)
-    context.events.fact("questions", len(questions))
-    context.events.fact("hits", int((top.passages >= 0).sum()))
-    for reason, hits in filtered.excluded.items():
-        context.events.fact(f"excluded_{reason}", int(hits.sum()))
-    context.events.fact("questions_without_negatives", int((counts == 0).sum()))
+    empty = int((counts == 0).sum())
+    context.events.fact(
+        questions=len(questions),
+        hits=int((top.passages >= 0).sum()),
+        **{f"excluded_{reason}": int(hits.sum()) for reason, hits in filtered.excluded.items()},
+        questions_without_negatives=empty,
+    )
     context.events.metric("negatives_per_question", float(counts.mean()) if len(questions) else 0.0)
-    if empty := int((counts == 0).sum()):
+    if empty:
         context.events.warning(
             f"no BM25 negative for {empty:,} of {counted(len(questions), 'question')}: no hit survives the filter"
         )

@@ -91,8 +91,7 @@ def teach(context: StepContext) -> None:
     found = logits(rows, rows >= 0, ids, corpus, questions, context.settings, context.events)
     write_teacher(context.output("negatives"), [question.qid for question in questions], lists, found)
     shutil.copyfile(folder / NEGATIVES_FILE, context.output("negatives") / NEGATIVES_FILE)
-    context.events.fact("questions", len(questions))
-    context.events.fact("pairs", sum(map(len, lists)))
+    context.events.fact(questions=len(questions), pairs=sum(map(len, lists)))
     if (accuracy := teacher_accuracy(known, lists, found)) is not None:
         context.events.metric("teacher_accuracy", accuracy)
 

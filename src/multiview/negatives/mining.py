@@ -193,9 +193,7 @@ def report_counts(rows: pa.Table, mining: Mining, events: Events) -> None:
     }
     if mining.margin is not None or mining.relative_margin is not None:
         totals["questions_without_margin"] = rows["positive_score"].null_count
-    for name, value in totals.items():
-        events.fact(name, value)
-        events.metric(name, value)
+    events.figures(**totals)
     events.metric("negatives_per_question", float(counts.mean()) if questions else 0.0)
     if short:
         events.warning(

@@ -166,7 +166,7 @@ def given_table(questions: Sequence[Question], events: Events) -> pa.Table:
         [id_ for id_ in question.negative_ids if id_ not in question.positive_ids] for question in questions
     ]
     without = sum(not ids for ids in negatives)
-    events.fact("questions_without_given_negatives", without)
+    events.fact(questions_without_given_negatives=without)
     if questions:
         events.metric("given_negatives_per_question", sum(map(len, negatives)) / len(questions))
     if without:

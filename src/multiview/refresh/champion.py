@@ -49,7 +49,7 @@ def champion(context: StepContext) -> None:
     folder = context.output(names.CHAMPION)
     (folder / CHAMPION_FILE).write_text(json.dumps(now and now.model_dump(mode="json"), indent=1) + "\n")
     _forward(forwarded, folder)
-    context.events.fact("champion", now.number if now else 0)
+    context.events.fact(champion=now.number if now else 0)
 
 
 def champion_now(context: StepContext) -> None:
@@ -64,7 +64,7 @@ def champion_now(context: StepContext) -> None:
     )
     forwarded = {name: held[name] for name in (names.INDEX, names.PASSAGES)}
     _forward(forwarded, context.output(names.CHAMPION_NOW))
-    context.events.fact("champion", now.number if now else 0)
+    context.events.fact(champion=now.number if now else 0)
 
 
 def _model_of(index: str) -> Artifact:

@@ -63,18 +63,15 @@ def find_changes(context: StepContext) -> None:
         tables = (table for _, table in PassageRows(files).tables(changed))
         sizes = [len(part) for part in np.array_split(changed, shards)]
         write_shards(tables, sizes, folder, context.events.progress, pq.read_schema(files[0]))
-    context.events.fact("full", full)
-    counts = {
-        "passages": len(old_rows),
-        "kept": len(old_rows) - len(changed),
-        "added": int((old < 0).sum()),
-        "changed": int(((old >= 0) & ~same).sum()),
-        "removed": known.num_rows - int((old >= 0).sum()),
-        "to_encode": len(changed),
-    }
-    for name, value in counts.items():
-        context.events.fact(name, value)
-        context.events.metric(name, float(value))
+    context.events.fact(full=full)
+    context.events.figures(
+        passages=len(old_rows),
+        kept=len(old_rows) - len(changed),
+        added=int((old < 0).sum()),
+        changed=int(((old >= 0) & ~same).sum()),
+        removed=known.num_rows - int((old >= 0).sum()),
+        to_encode=len(changed),
+    )
     context.events.metric("share_encoded", len(changed) / max(1, len(old_rows)))
 
 

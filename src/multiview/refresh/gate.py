@@ -58,8 +58,7 @@ def gate(context: StepContext) -> None:
     folder = context.output(names.VERDICT)
     write_json(folder / names.VERDICT_FILE, verdict)
     (folder / names.VERDICT_TEXT_FILE).write_text(text(verdict), encoding="utf-8")
-    context.events.fact("decision", verdict.decision)
-    context.events.fact("says", verdict.says)
+    context.events.fact(decision=verdict.decision, says=verdict.says)
     for name, difference in verdict.metrics.items():
         context.events.metric(metric_names.of_group(names.CHALLENGER, name), difference.challenger)
         if difference.champion is not None:
@@ -167,9 +166,8 @@ def promote(context: StepContext) -> None:
         "failed": [{"check": check.name, "says": check.says} for check in verdict.failed],
     }
     write_json(context.output(names.PROMOTION) / names.PROMOTION_FILE, outcome)
-    context.events.fact("decision", verdict.decision)
     compared = made or before
-    context.events.fact("champion", compared.number if compared else 0)
+    context.events.fact(decision=verdict.decision, champion=compared.number if compared else 0)
     notify = context.settings.notify
     if address := notified(notify):
         status, pages = f"refresh {TITLES[verdict.decision]}", context.pages

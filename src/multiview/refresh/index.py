@@ -62,7 +62,7 @@ def refresh_index(context: StepContext, with_search: bool = False) -> None:
     write_index(folder, model, corpus, context.settings.index, context.events, search, edit)
     if edit:
         pq.write_table(pa.table({"added": corpus.added}), folder / ADDED_FILE)
-    context.events.fact("rebuilt", rebuilt)
+    context.events.fact(rebuilt=rebuilt)
 
 
 def refresh_index_with_search(context: StepContext) -> None:

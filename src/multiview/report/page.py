@@ -70,7 +70,7 @@ def refresh_report(context: StepContext) -> None:
 
 def _write(context: StepContext, page: str) -> None:
     (context.output("report") / names.REPORT_PAGE_FILE).write_text(page, encoding="utf-8", errors="replace")
-    context.events.fact("bytes", len(page.encode(errors="replace")))
+    context.events.fact(bytes=len(page.encode(errors="replace")))
 
 
 def render(contents: Contents) -> str:

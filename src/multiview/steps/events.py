@@ -36,8 +36,14 @@ class Events:
     def warning(self, text: str) -> None:
         """Records one line that a person should see; the step continues."""
 
-    def fact(self, name: str, value: object) -> None:
-        """Records a small JSON value that the artifact's record keeps."""
+    def fact(self, **facts: object) -> None:
+        """Records small JSON values, by name, that the artifact's record keeps."""
+
+    def figures(self, **numbers: float) -> None:
+        """Records numbers as facts and as metrics."""
+        self.fact(**numbers)
+        for name, number in numbers.items():
+            self.metric(name, float(number))
 
     def progress(self, done: int, total: int, unit: str) -> None:
         """Records the progress of the step, such as 300 of 2,000 passages; a `total` of 0 stands for an unknown one."""
@@ -78,8 +84,8 @@ class EventLog(Events):
         self._append({"event": "warning", "text": shortened(text)})
         self._note(f"warning: {shortened(text)}")
 
-    def fact(self, name: str, value: object) -> None:
-        self.facts[name] = value
+    def fact(self, **facts: object) -> None:
+        self.facts |= facts
 
     def progress(self, done: int, total: int, unit: str) -> None:
         before = self._progress

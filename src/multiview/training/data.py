@@ -102,12 +102,11 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
         context.events.warning(
             f"fewer than {counted(settings.negatives, 'hard negative')} for {short_of_negatives:,} of {counted(len(questions), 'question')}"
         )
-    for name, value in (
-        ("dropped_questions", len(all_questions) - len(questions)),
-        ("questions_short_of_negatives", short_of_negatives),
-        *((f"questions_with_{source}_negatives", count) for source, count in by_source.items()),
-    ):
-        context.events.fact(name, value)
+    context.events.fact(
+        dropped_questions=len(all_questions) - len(questions),
+        questions_short_of_negatives=short_of_negatives,
+        **{f"questions_with_{source}_negatives": count for source, count in by_source.items()},
+    )
     passages = ((passage, ()) for _, passage in PassageLookup(corpus).stream(pa.array(needed, pa.string())))
     mapped = MappedPassages.write(passages, folder / MAPPED_FILE)
     return TrainingData(stream, mapped, held_out, matching_mode(context.settings), equal)
@@ -134,7 +133,7 @@ def warm_up_data(context: StepContext, folder: Path) -> TrainingData:
             "train.warmup_passage=with_query: each positive is the one passage that holds its question, and a warm-up has "
             "no hard negatives, so the model can learn to match texts instead of answers; `plain` avoids it"
         )
-    context.events.fact("passages_without_queries", len(passages) - len(passages.ids_with_queries))
+    context.events.fact(passages_without_queries=len(passages) - len(passages.ids_with_queries))
     with_question = settings.warmup_passage == "with_query"
     return TrainingData(stream, passages, equal=equal_texts(corpus), with_question=with_question)
 
@@ -168,12 +167,11 @@ def _held_out(
         )
     ids = (name for batch in read_tables(corpus, ["id"]) for name in batch.column("id").to_pylist())
     pool = pool_of(held, gold, _pool(negatives, held, equal), ids, settings)
-    for name, value in (
-        ("validation_questions", len(held)),
-        ("validation_passages", len(pool)),
-        ("questions_about_validation_passages", neither),
-    ):
-        context.events.fact(name, value)
+    context.events.fact(
+        validation_questions=len(held),
+        validation_passages=len(pool),
+        questions_about_validation_passages=neither,
+    )
     return training + without, ValidationSet(held, {q.qid: gold[q.qid] for q in held}, pool)
 
 

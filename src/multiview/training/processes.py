@@ -47,7 +47,7 @@ def on_processes(body: Body, context: StepContext) -> None:
     nodes = int(os.environ.get(environment.PET_NNODES, "1"))
     if processes * nodes == 1:
         return body(context)
-    context.events.fact("processes", processes * nodes)
+    context.events.fact(processes=processes * nodes)
     checkpoints = context.checkpoints
     receivers = {"events": context.events, "checkpoints": checkpoints}
     with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(receivers) as (line, raised):
@@ -176,8 +176,8 @@ class RemoteEvents(Events):
     def warning(self, text: str) -> None:
         _call(self.line, "events", "warning", text)
 
-    def fact(self, name: str, value: object) -> None:
-        _call(self.line, "events", "fact", name, value)
+    def fact(self, **facts: object) -> None:
+        _call(self.line, "events", "fact", **facts)
 
     def progress(self, done: int, total: int, unit: str) -> None:
         _call(self.line, "events", "progress", done, total, unit)
@@ -215,9 +215,9 @@ def answering(receivers: Mapping[str, object]) -> Iterator[tuple[Connection, lis
         starter_end.close()
 
 
-def _call(line: Connection, receiver: str, name: str, *arguments: object) -> None:
+def _call(line: Connection, receiver: str, name: str, *arguments: object, **named: object) -> None:
     """Makes a call and waits until it is done."""
-    line.send((receiver, name, arguments))
+    line.send((receiver, name, arguments, named))
     if (problem := line.recv()) is not None:
         raise RuntimeError(problem)
 
@@ -225,12 +225,12 @@ def _call(line: Connection, receiver: str, name: str, *arguments: object) -> Non
 def _answer(line: Connection, receivers: Mapping[str, object], raised: list[BaseException]) -> None:
     while True:
         try:
-            receiver, name, arguments = line.recv()
+            receiver, name, arguments, named = line.recv()
         except (EOFError, OSError):
             return
         problem = None
         try:
-            getattr(receivers[receiver], name)(*arguments)
+            getattr(receivers[receiver], name)(*arguments, **named)
         except BaseException as error:
             raised.append(error)
             problem = one_line(error)

@@ -49,9 +49,10 @@ def fit_on_processes(prepare: Callable[[StepContext, Path], TrainingData], conte
     check_peft(context.settings.train)
     with tempfile.TemporaryDirectory(prefix="passages-", dir=scratch()) as folder:
         data = prepare(context, Path(folder))
-        context.events.fact("questions", data.stream.count)
-        context.events.fact("steps", data.stream.steps)
-        context.events.fact("steps_per_epoch", data.stream.steps_per_epoch)
+        stream = data.stream
+        context.events.fact(
+            questions=stream.count, steps=stream.steps, steps_per_epoch=stream.steps_per_epoch
+        )
         on_processes(partial(fit, data), context)
 
 

@@ -208,10 +208,9 @@ class ValidationCallback(TrainerCallback):
     def hand_on(self, output: Path) -> None:
         """Copies the best model to `output`, and reports its step and figures; only in the first process."""
         shutil.copytree(self._folder, output, dirs_exist_ok=True)
-        self._events.fact("best_step", self._state.best_step)
-        self._events.fact("best_validation", self._state.best)
+        self._events.fact(best_step=self._state.best_step, best_validation=self._state.best)
         if self._stopped is not None:
-            self._events.fact("stopped_early_at", self._stopped)
+            self._events.fact(stopped_early_at=self._stopped)
         best, start = self._state.best[metric_names.MRR], self._state.start[metric_names.MRR]
         if best < start:
             self._events.warning(

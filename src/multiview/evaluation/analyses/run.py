@@ -59,8 +59,7 @@ def speed(given: AnalysisInput) -> Findings:
     facts["single_search_milliseconds"] = median_milliseconds(
         lambda text: given.ask([text], vectors[text]), texts
     )
-    for name, value in facts.items():
-        given.events.fact(name, round(value, 3))
+    given.events.fact(**{name: round(value, 3) for name, value in facts.items()})
     return Findings()
 
 
@@ -116,7 +115,7 @@ def analyse(folder: Path, given: AnalysisInput) -> None:
         if "/" not in name:
             given.events.metric(name, value)
     if left_out:
-        given.events.fact("analyses_left_out", left_out)
+        given.events.fact(analyses_left_out=left_out)
 
 
 def page(tables: Mapping[str, Table]) -> str:
