@@ -2,13 +2,11 @@
 mark: the file's owner and a digest of everything it is made from. Kubeflow cannot update one, and allows two with the
 same name, so one that differs is deleted and created again."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from multiview.config import canonical_json
 from multiview.config.overrides import gather, merge
@@ -35,9 +33,7 @@ class CompiledSchedule:
     """Digest of everything its recurring run is made from, except the address of the pages."""
 
     @classmethod
-    def of(
-        cls, schedule: Schedule, submission: Submission, owner: str, profile: Profile, tag: str
-    ) -> CompiledSchedule:
+    def of(cls, schedule: Schedule, submission: Submission, owner: str, profile: Profile, tag: str) -> Self:
         """Compiles a schedule's pipeline for a server of this version."""
         package, account = submission.package(tag), submission.config.kubeflow.service_account
         made_from = {

@@ -1,7 +1,5 @@
 """Studies: many runs of one pipeline that differ in a few settings; and the rows of comparisons of runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -79,7 +77,7 @@ class Study(Section):
             )
         return self
 
-    def chosen(self, rows: Collection[str], seeds: Collection[int]) -> Study:
+    def chosen(self, rows: Collection[str], seeds: Collection[int]) -> Self:
         """Returns the study with only these rows, in its own order, and these seeds; none given: its own. Raises
         InputError for an unknown row or seed, a seed given twice, and a single row without several seeds."""
         if unknown := [row for row in rows if row not in self.runs]:

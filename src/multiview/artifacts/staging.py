@@ -5,8 +5,6 @@ step need not read a file again to check it. A file counts as unchanged while it
 inode's change, inode and device are the same: whatever writes to a file changes one of them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

@@ -1,7 +1,5 @@
 """Finds answers in texts: DPR's `has_answer`, also with the positions of the matches."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache

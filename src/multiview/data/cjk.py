@@ -1,7 +1,5 @@
 """Letters, words, sentences and BM25 terms of Chinese, Japanese and Korean, and a check of a corpus's scripts."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -1,13 +1,11 @@
 """Questions with answers, as `split` writes them, and the ids of those that have lost their gold passages."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -62,7 +60,7 @@ class Question:
         grades = self.relevance or (1,) * len(self.positive_ids)
         return dict(zip(self.positive_ids, grades, strict=True))
 
-    def with_grades(self, grades: Mapping[str, int]) -> Question:
+    def with_grades(self, grades: Mapping[str, int]) -> Self:
         """Returns the question with these positives. Its offsets are kept only if the first positive stays the same."""
         positives = tuple(grades)
         starts = self.answer_starts if positives[:1] == self.positive_ids[:1] else None

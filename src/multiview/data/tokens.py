@@ -1,13 +1,11 @@
 """Texts as DPR's `has_answer` reads them: lower-cased tokens of the NFD text, with the spans that they came from."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import regex
 
@@ -37,7 +35,7 @@ class Needle(NamedTuple):
     """Its tokens as in a normalised text, the longest first: a text without one of them need not be tokenised."""
 
     @classmethod
-    def of(cls, answer: str, mode: Mode = "string") -> Needle | None:
+    def of(cls, answer: str, mode: Mode = "string") -> Self | None:
         """Returns the needle of an answer; None for an answer without tokens."""
         if not (joined := joined_tokens(answer, mode)):
             return None

@@ -7,12 +7,11 @@
 An index has `views.f16` and, with `ROWS_SCHEMA`, `passages.parquet` in the same format.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -112,7 +111,7 @@ class EmbeddingsWriter:
         self._views.seek(row * self._row_bytes)
         self._views.write(views.tobytes())
 
-    def __enter__(self) -> EmbeddingsWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:

@@ -1,10 +1,8 @@
 """A sentence-transformers module for models that the library's own modules cannot express. Needs that library."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from sentence_transformers.base.modules import InputModule
@@ -95,7 +93,7 @@ class ViewEncoder(InputModule):
     @classmethod
     def load(  # pyright: ignore[reportIncompatibleMethodOverride]
         cls, model_name_or_path: str, subfolder: str = "", **options: Any
-    ) -> ViewEncoder:
+    ) -> Self:
         """Loads the module from a folder, or from the hub, where `options` say how to fetch it."""
         fetched = ("token", "cache_folder", "revision", "local_files_only")
         where: dict[str, Any] = {name: options[name] for name in fetched if name in options}

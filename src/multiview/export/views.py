@@ -1,11 +1,9 @@
 """The views of an index and what they represent, as batches of Arrow: what every export of an index is made from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +50,7 @@ class IndexViews:
         self.corpus = corpus
 
     @classmethod
-    def open(cls, address: str) -> IndexViews:
+    def open(cls, address: str) -> Self:
         """Opens the index at `address`, with the model and the passages that its record names. Every file is checked by
         sha256 unless it has not changed since it was last checked. Raises InputError where there is no index at
         `address`, or an artifact that its record names is missing or altered."""

@@ -1,7 +1,5 @@
 """BM25 search over passages, by bm25s."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from array import array
@@ -11,7 +9,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import bm25s
 import numpy as np
@@ -70,7 +68,7 @@ class Bm25Index:
         self._bm25, self._ties = index, TieOrder(ids) if ties is None else ties
 
     @classmethod
-    def of(cls, passages: Iterable[Passage], settings: Bm25, language: str = "english") -> Bm25Index:
+    def of(cls, passages: Iterable[Passage], settings: Bm25, language: str = "english") -> Self:
         """Returns the index, in memory, of the words (see `tokenizer`) of `passages`, which are read once."""
         ids: list[str] = []
 

@@ -1,7 +1,5 @@
 """Building and writing an index: from the embeddings of all shards, or from any other stored views in order."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

@@ -1,10 +1,8 @@
 """Rankings of passages: the best of each question, and the order of passages that tie."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +25,7 @@ class TopPassages:
     """Whether no other passage scores better; not known for an approximate index (`multiview.index.approximate`)."""
 
     @classmethod
-    def empty(cls, questions: int, k: int, exact: bool = True) -> TopPassages:
+    def empty(cls, questions: int, k: int, exact: bool = True) -> Self:
         """Returns a result of padding rows, to be filled in."""
         padding = (-1, np.int64), (-np.inf, np.float32), (-1, np.int32)
         return cls(*(np.full((questions, k), value, dtype) for value, dtype in padding), exact=exact)

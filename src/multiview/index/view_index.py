@@ -1,12 +1,11 @@
 """The index over views, searched for passages."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +21,7 @@ from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
 from multiview.index.ranking import TieOrder, TopPassages, width
-from multiview.index.stored_views import (
-    LONGEST_VIEW,
-    PAIRS_AT_ONCE,
-    score_passages,
-)
+from multiview.index.stored_views import LONGEST_VIEW, PAIRS_AT_ONCE, score_passages
 from multiview.model.layouts import Layout
 from multiview.steps.context import StepContext
 
@@ -84,7 +79,7 @@ class ViewIndex:
         """The effort of searches of an approximate index; it may be replaced."""
 
     @classmethod
-    def load(cls, folder: Path, device: str = "cpu") -> ViewIndex:
+    def load(cls, folder: Path, device: str = "cpu") -> Self:
         """Reads an index that a step wrote; exact searches multiply on `device`, as torch names it.
 
         Raises InputError where the files do not fit together, or an approximate index needs faiss and it is not installed.
@@ -117,7 +112,7 @@ class ViewIndex:
         return cls(views, ids, offsets, view_counts, header, faiss_index, queries, device, kept)
 
     @classmethod
-    def of_step(cls, context: StepContext) -> ViewIndex:
+    def of_step(cls, context: StepContext) -> Self:
         """Opens the input `index` of a step. Raises InputError where its views are not of the input `model`."""
         from multiview.model.devices import device
 
@@ -138,7 +133,7 @@ class ViewIndex:
                 "search with the index's own model, or encode and index the corpus with this one"
             )
 
-    def first_views(self, count: int | None, layout: Layout | type[Layout]) -> ViewIndex:
+    def first_views(self, count: int | None, layout: Layout | type[Layout]) -> Self:
         """Returns this index as if each passage had only its first `count` views; itself without a count or passages.
 
         Raises InputError where the first views of `layout` do not stand for a passage, for an approximate index or

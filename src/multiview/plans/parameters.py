@@ -4,11 +4,10 @@ A compiled pipeline carries the request that it was made from. Its first pod app
 like `--set`, makes the plan again, and refuses changes that need another pipeline.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from pydantic import BaseModel
 
@@ -72,7 +71,7 @@ class CompiledRequest(BaseModel, frozen=True):
     """The default of each typed parameter."""
 
     @classmethod
-    def of(cls, request: Request) -> CompiledRequest | None:
+    def of(cls, request: Request) -> Self | None:
         """Returns the compiled form of a request; None for a part of a pipeline, whose settings are fixed."""
         if request.rerun_of or request.there or request.plan.name not in PIPELINES:
             return None

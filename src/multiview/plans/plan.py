@@ -1,11 +1,10 @@
 """A plan: a pipeline as plain data, its steps and the artifacts between them, before it is run or compiled. A rerun, or
 the rest of an unfinished run, is part of a plan: outputs of steps that it leaves out are given by address."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Self
 
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
@@ -141,9 +140,9 @@ class Plan:
                 if isinstance(source, Reference):
                     yield node, name, source
 
-    def part(self, nodes: Mapping[StepPath, Node], made: Callable[[Node, Output], list[Reference]]) -> Plan:
+    def part(self, nodes: Mapping[StepPath, Node], made: Callable[[Node, Output], list[Reference]]) -> Self:
         """Returns the plan of some nodes; `made` gives what a node reads of the output of a step that is left out."""
-        part = Plan(self.name, architectures=self.architectures)
+        part = replace(self, nodes={})
         for node in nodes.values():
             inputs: dict[str, Source | list[Source]] = {}
             for name, value in node.inputs.items():
@@ -165,7 +164,7 @@ class Plan:
                 reached.add(node.path)
         return [other for other in self.nodes if other in reached and other != path]
 
-    def differs_at(self, other: Plan) -> StepPath | None:
+    def differs_at(self, other: Self) -> StepPath | None:
         """Returns the first path that only one plan has, or whose step, shards or inputs differ; None for the same shape."""
         one, two = (
             {path: (node.step, node.shards, node.inputs) for path, node in plan.nodes.items()}

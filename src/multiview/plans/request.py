@@ -1,11 +1,10 @@
 """A command's request: a pipeline with its settings, the plan made from them, and the description of its run."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Self
 
 from multiview.artifacts.store import Store
 from multiview.config import Config, JsonObject
@@ -52,12 +51,12 @@ class Request:
     """Paths of the steps that the plan leaves out because their outputs exist."""
 
     @classmethod
-    def make(cls, pipeline: str, overrides: Overrides, preset: str | None = None) -> Request:
+    def make(cls, pipeline: str, overrides: Overrides, preset: str | None = None) -> Self:
         """A request for a whole pipeline. Raises InputError for settings that make no plan."""
         return cls(make_plan(pipeline, overrides), overrides, preset)
 
     @classmethod
-    def from_settings(cls, pipeline: str, presets: Presets, settings: Iterable[str] | None) -> Request:
+    def from_settings(cls, pipeline: str, presets: Presets, settings: Iterable[str] | None) -> Self:
         """A request for a whole pipeline, by presets and `section.name=value` settings. Raises as `make`, and InputError
         for one of these settings that does nothing because the systems of a comparison have their own."""
         settings = list(settings or [])
@@ -82,11 +81,11 @@ class Request:
                 rows = f"{' and '.join(own)} {'set their' if more else 'sets its'} own"
                 raise InputError(f"{name}: {rows}; use {SYSTEMS}.{row}.{name}")
 
-    def over(self, settings: Overrides) -> Request:
+    def over(self, settings: Overrides) -> Self:
         """Returns the request with further `settings` below its own, which win. They must not change the plan."""
         return replace(self, overrides=merge(settings, self.overrides))
 
-    def parts(self, count: int) -> list[Request]:
+    def parts(self, count: int) -> list[Self]:
         """Returns `count` requests that divide this comparison's systems. Raises InputError for fewer systems."""
         settings = self.config.comparison
         systems = list(settings.systems) if self.plan.name == "comparison" and not self.rerun_of else []
@@ -95,7 +94,7 @@ class Request:
         ends = [len(systems) * number // count for number in range(count + 1)]
         return [self._of_systems(systems[start:end]) for start, end in pairwise(ends)]
 
-    def _of_systems(self, names: Collection[str]) -> Request:
+    def _of_systems(self, names: Collection[str]) -> Self:
         """Returns the request for a comparison of only these systems."""
         given, settings = self.overrides.get("comparison", {}), self.config.comparison
         changes = {

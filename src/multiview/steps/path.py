@@ -1,10 +1,9 @@
 """The position of a step in its run, as in `split`, `camvr/initial-model` and `camvr/round-2/encode/shard-03`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Self
 
 WARM_UP = "warm-up"
 """The stage of a training on generated queries, before its rounds."""
@@ -33,12 +32,12 @@ class StepPath:
     """The shard that the step works on; empty for a whole step."""
 
     @classmethod
-    def of_round(cls, system: str, number: int, step: str) -> StepPath:
+    def of_round(cls, system: str, number: int, step: str) -> Self:
         """Returns the path of a step in a round of a system's training; round 0 is the untrained model."""
         return cls(step, system, f"round-{number}")
 
     @classmethod
-    def parse(cls, text: str) -> StepPath:
+    def parse(cls, text: str) -> Self:
         """Returns the path that a text names; the inverse of `str`. Raises ValueError for a text that is no path."""
         *parents, last = text.split("/")
         shard = ""
@@ -66,11 +65,11 @@ class StepPath:
         return self.system or self.step
 
     @property
-    def whole(self) -> StepPath:
+    def whole(self) -> Self:
         """The path of the whole step, without the shard."""
         return replace(self, shard="")
 
-    def of_shard(self, shard: str) -> StepPath:
+    def of_shard(self, shard: str) -> Self:
         return replace(self, shard=shard)
 
 

@@ -1,7 +1,5 @@
 """The work of one step, which is everything that decides its outputs, and the state that is written while it runs."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil
@@ -10,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from multiview import environment
 from multiview.artifacts.record import Record, Reference, load_reference, read_record
@@ -51,7 +50,7 @@ class Work:
     key: str
 
     @classmethod
-    def resolve(cls, step: Step, config: str, inputs: Inputs, store: Store) -> Work:
+    def resolve(cls, step: Step, config: str, inputs: Inputs, store: Store) -> Self:
         """Reads the inputs' records and computes the key. Raises InputError if an input is gone or was replaced."""
         settings = step.parse(config)
         reads: dict[str, list[StepInput]] = {}

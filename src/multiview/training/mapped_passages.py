@@ -1,12 +1,11 @@
 """The passages that a training reads, in a file mapped into memory."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -34,11 +33,11 @@ class MappedPassages(Mapping[str, Passage]):
         self._ids: pa.ChunkedArray = self._file.read_all().column("id")
         self._order = pc.sort_indices(self._ids).to_numpy()
 
-    def __reduce__(self) -> tuple[type[MappedPassages], tuple[Path]]:
+    def __reduce__(self) -> tuple[type[Self], tuple[Path]]:
         return type(self), (self._path,)
 
     @classmethod
-    def write(cls, rows: Iterable[tuple[Passage, Sequence[str]]], file: Path) -> MappedPassages:
+    def write(cls, rows: Iterable[tuple[Passage, Sequence[str]]], file: Path) -> Self:
         """Writes passages with their queries into `file`, `ROW_GROUP` at a time, and opens it."""
         rest = iter(rows)
         with pa.ipc.new_file(str(file), MAPPED_SCHEMA) as writer:
