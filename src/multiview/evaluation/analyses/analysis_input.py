@@ -1,13 +1,10 @@
 """The input of an analysis (a model with its index and retrieved passages), and the findings of an analysis."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,18 +14,16 @@ from multiview.config import Encode, Evaluation
 from multiview.data.passages import PassageLookup, PassageRows, shard_files
 from multiview.data.questions import Question
 from multiview.data.tokens import Mode
+from multiview.encoding.encode import Encoder
 from multiview.evaluation.costs import TIMED
 from multiview.evaluation.metrics import first_rank, means, top_k_accuracy
 from multiview.index.exact import ALL_VIEWS, ViewRange
 from multiview.index.indexed_passages import IndexedPassages, IndexedView
 from multiview.index.ranking import TopPassages
+from multiview.index.view_index import ViewIndex
 from multiview.model.layouts import Layout
 from multiview.negatives.filters import AnswerHits, Positives
 from multiview.steps.events import Events
-
-if TYPE_CHECKING:
-    from multiview.encoding.encode import Encoder
-    from multiview.index.view_index import ViewIndex
 
 SUMMARY_SAMPLE = 1000
 """Number of passages that are read to see which views the index holds."""
@@ -112,8 +107,6 @@ class AnalysisInput:
     @cached_property
     def encoder(self) -> Encoder:
         """An encoder with the whole model in float32, because half precision cannot distinguish views."""
-        from multiview.encoding.encode import Encoder
-
         return Encoder(self.model, self.encode.model_copy(update={"compute": "float32"}))
 
     @cached_property
