@@ -217,21 +217,25 @@ def split_address(address: str, where: str = "") -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-def load_record(address: str, setting: str = "") -> Artifact:
+def load_record(address: str, setting: str = "", kind: str | None = None) -> Artifact:
     """Returns the artifact at an address.
 
-    Raises InputError if there is no such artifact; the line begins with the `setting` that holds the address.
+    Raises InputError if there is no such artifact, or it is not of `kind`, if that is given; the line begins with the
+    `setting` that holds the address.
 
     >>> store, record = load_record(address)
     >>> record.step, sorted(record.inputs)
     ('index', ['embeddings', 'model', 'passages'])
     """
     where = f"{setting}: " if setting else ""
-    url, kind, key = split_address(address, where)
+    url, *place = split_address(address, where)
     store = open_store(url)
-    record = read_whole(store, kind, key)
+    record = read_whole(store, *place)
     if record is None:
         raise InputError(f"{where}there is no artifact at {address}: run the step that makes it again")
+    if kind not in (None, record.kind):
+        wanted = f"an {kind}" if kind == names.INDEX else f"a {kind}"
+        raise InputError(f"{where}{address} is the address of {record.kind}, not of {wanted}")
     return Artifact(store, record)
 
 

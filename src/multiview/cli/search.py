@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from multiview import names
+from multiview.artifacts.record import load_record
 from multiview.cli.console import Console
 from multiview.data.processes import rare_collections
 from multiview.data.reading.values import has_half, is_blank, shown_value
@@ -120,7 +122,7 @@ def _load(address: str, log: Console, **how: Any) -> tuple[Retriever, str]:
 
     started = time.perf_counter()
     with log.status("loading PyTorch, the index and its model"):
-        retriever.check_index(address)  # before the imports, which take seconds
+        load_record(address, kind=names.INDEX)  # before the imports, which take seconds
         import_module("multiview.encoding.encode")  # the slowest import, which every index needs
         imported = time.perf_counter()
         loaded = retriever.load(address, **how)

@@ -67,10 +67,7 @@ def resolve(overrides: Overrides) -> Config:
 @cache
 def _saved_settings(address: str) -> Model:
     """The settings of the model at `train.model`, which never changes."""
-    store, record = load_record(address, "train.model")
-    if record.kind != names.MODEL:
-        raise InputError(f"train.model: {address} is the address of {record.kind}, not of a model")
-    return load_settings(stage(store, record, SETTINGS_FILE).path)
+    return load_settings(stage(*load_record(address, "train.model", names.MODEL), SETTINGS_FILE).path)
 
 
 def check_first_views(config: Config, model: Model) -> None:

@@ -112,9 +112,7 @@ def add_made_questions(plan: Plan, config: Config, passages: Output) -> Node:
     }
     step = "make-questions"
     if address := config.make_questions.found_by:
-        index = load_record(address, FOUND_BY)
-        if index.record.kind != names.INDEX:
-            raise InputError(f"{FOUND_BY}: {address} is the address of {index.record.kind}, not of an index")
+        index = load_record(address, FOUND_BY, names.INDEX)
         model = load_reference(index.record.inputs[names.MODEL][0], f"{FOUND_BY}: {address}", index.store)
         step, made = f"{step}-by-index", {**made, "index": index.reference, "model": model.reference}
     return plan.add(StepPath("make-questions"), step, config, **made)

@@ -97,10 +97,7 @@ def _forwarded(store: Store, now: Champion | None, settings: Config) -> Artifact
     if now:
         forwarded[names.CHAMPION_MODEL] = forwarded[names.MODEL]
     if address:
-        model = load_record(address, "refresh.model")
-        if model[1].kind != names.MODEL:
-            raise InputError(f"refresh.model: {address} is the address of {model[1].kind}, not of a model")
-        forwarded[names.MODEL] = model
+        forwarded[names.MODEL] = load_record(address, "refresh.model", names.MODEL)
     saved = load_settings(stage(*forwarded[names.MODEL], SETTINGS_FILE).path)
     check_saved(saved, settings.model, f"refresh.model: {address}" if address else "the champion's model")
     check_first_views(settings, saved)

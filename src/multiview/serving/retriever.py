@@ -209,18 +209,10 @@ def _stripped(question: str) -> str:
     return question.strip()
 
 
-def check_index(address: str) -> Artifact:
-    """Returns the index at `address`. Raises InputError if there is none."""
-    index = load_record(address)
-    if index.record.kind != names.INDEX:
-        raise InputError(f"{address} is the address of {index.record.kind}, not of an index")
-    return index
-
-
 def load_artifacts(address: str) -> tuple[Artifact, Artifact, Artifact]:
     """Returns an index, its model and its passages. Model and passages are looked up in the index's store first, as it
     may have been moved. Raises InputError if there is no index at `address`, or if one of them is gone."""
-    index = check_index(address)
+    index = load_record(address, kind=names.INDEX)
     model, corpus = (
         load_reference(index.record.inputs[name][0], f"index {address}", index.store)
         for name in (names.MODEL, names.PASSAGES)
