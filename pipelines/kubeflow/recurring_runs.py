@@ -2,13 +2,12 @@
 mark: the file's owner and a digest of everything it is made from. Kubeflow cannot update one, and allows two with the
 same name, so one that differs is deleted and created again."""
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
-from multiview.config import canonical_json
+from multiview.config import canonical_json, text_sha256
 from multiview.config.overrides import gather, merge
 from multiview.errors import InputError, nearest
 from multiview.plans.request import Request
@@ -43,7 +42,7 @@ class CompiledSchedule:
             "store": submission.store,
             "place": [profile.experiment, profile.pipeline_root, account],
         }
-        digest = hashlib.sha256(canonical_json(made_from).encode()).hexdigest()[:12]
+        digest = text_sha256(canonical_json(made_from))[:12]
         what = f"{schedule.pipeline}{f', preset {schedule.preset}' if schedule.preset else ''}"
         mark = f"[multiview schedule of {owner}: {digest}]"
         return cls(schedule, submission, package, f"{what}, into {submission.store} {mark}", digest)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -17,7 +16,7 @@ from pathlib import Path
 from multiview import environment, names
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore, Store, open_store
-from multiview.config import Config
+from multiview.config import Config, text_sha256
 from multiview.config.overrides import flatten
 from multiview.data.reading.beir import is_beir
 from multiview.errors import InputError
@@ -196,7 +195,7 @@ def package(request: Request, store: str | None = None) -> Package:
     plan = request.plan
     with tempfile.TemporaryDirectory() as folder:
         text = compile_request(request, Path(folder) / "pipeline.yaml", store).read_text(encoding="utf-8")
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    digest = text_sha256(text)[:12]
     return Package(f"multiview-{plan.name}", f"{plan.name}-{digest}", text)
 
 

@@ -5,7 +5,6 @@ number describes the current champion. A successor must create the next file, wh
 writes the next file with an earlier champion's index.
 """
 
-import hashlib
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -14,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from multiview import names
 from multiview.artifacts.record import Artifact, Reference, load_reference
 from multiview.artifacts.store import Store
-from multiview.config import Config, canonical_json
+from multiview.config import Config, canonical_json, text_sha256
 from multiview.errors import InputError
 
 MEND_FILE = "restore it from a copy, or remove it if none of its successors is there"
@@ -124,7 +123,7 @@ def store_fingerprint(settings: Config, store: Store | None) -> dict[str, object
     if champion is None:
         return {"champion": None}
     content = canonical_json(champion.model_dump(mode="json"))
-    return {"champion": champion.number, "sha256": hashlib.sha256(content.encode()).hexdigest()}
+    return {"champion": champion.number, "sha256": text_sha256(content)}
 
 
 def rollback(store: Store, to: int | None = None) -> Champion:

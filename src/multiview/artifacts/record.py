@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from multiview import names
 from multiview.artifacts.store import Store, open_store
-from multiview.config import JsonObject, canonical_json
+from multiview.config import JsonObject, canonical_json, text_sha256
 from multiview.errors import InputError
 
 SCHEMA_VERSION = 2
@@ -106,7 +106,8 @@ class Record(_Frozen):
     def to_json(self) -> bytes:
         """Returns the bytes of the record's file, with its seal."""
         content = json.loads(self.model_dump_json())
-        return json.dumps({**content, SEAL: _seal(content)}, indent=1, ensure_ascii=False).encode() + b"\n"
+        content[SEAL] = text_sha256(canonical_json(content))
+        return json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
 class Artifact(NamedTuple):
@@ -140,7 +141,7 @@ class Artifact(NamedTuple):
 def digest_of(files: Iterable[File]) -> str:
     """Returns an artifact's digest, the sha256 of the sorted paths and sha256s of its files."""
     lines = sorted(f"{file.path}\0{file.sha256}\n" for file in files)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    return text_sha256("".join(lines))
 
 
 def file_sha256(path: Path) -> str:
@@ -190,16 +191,12 @@ def parse_record(data: bytes, address: str) -> Record:
         content = json.loads(data)
         version, seal = content["schema_version"], content.pop(SEAL, None)
         if version <= SCHEMA_VERSION:
-            if (seal is not None or version >= SEALED_SINCE) and seal != _seal(content):
+            if (seal is not None or version >= SEALED_SINCE) and seal != text_sha256(canonical_json(content)):
                 raise ValueError("the seal is of another record")
             return Record.model_validate(content)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamagedRecord(f"{address}/{names.RECORD_FILE} is damaged: {way_out(address)}") from error
     raise InputError(f"{address} was written by a later version of multiview: upgrade multiview")
-
-
-def _seal(content: JsonObject) -> str:
-    return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
 
 def way_out(address: str) -> str:

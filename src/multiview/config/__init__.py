@@ -32,7 +32,7 @@ from multiview.config.retrieval import (
     Refresh,
     Search,
 )
-from multiview.config.section import UNKEYED, JsonObject, Section, canonical_json
+from multiview.config.section import UNKEYED, JsonObject, Section, canonical_json, text_sha256
 from multiview.config.training import DenseLayer, Mining, Model, Pooling, Temperature, Train
 
 

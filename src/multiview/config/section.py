@@ -1,5 +1,6 @@
 """The base class of groups of settings, and how settings become text and keys."""
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -133,6 +134,11 @@ def canonical_json(value: object) -> str:
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=plain
     )
+
+
+def text_sha256(text: str) -> str:
+    """Returns the sha256 of a text, in hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def plain(value: BaseModel) -> JsonObject:

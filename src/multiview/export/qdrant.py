@@ -24,7 +24,7 @@ import pyarrow as pa
 from multiview import environment
 from multiview.artifacts.champions import address_of, champion_numbers, champion_of, read_champion
 from multiview.artifacts.store import Store
-from multiview.config import Export
+from multiview.config import Export, text_sha256
 from multiview.data.reading.values import shown_value
 from multiview.errors import InputError, repeats_header
 from multiview.export.files import check_installed
@@ -99,7 +99,7 @@ def collection_name(address: str, prefix: str = ALIAS) -> str:
     if wrong := set(prefix) & set('<>:"/\\|?*\0\x1f'):
         raise InputError(f"alias {prefix!r}: Qdrant takes no {min(wrong)!r} in a name; name another")
     made_from = " ".join(record.digest for _, record in load_artifacts(address))
-    return f"{prefix}-{hashlib.sha256(made_from.encode()).hexdigest()[:16]}"
+    return f"{prefix}-{text_sha256(made_from)[:16]}"
 
 
 def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> IndexCollection:

@@ -6,7 +6,6 @@ answers alone.
 """
 
 import asyncio
-import hashlib
 import json
 import os
 import re
@@ -18,7 +17,7 @@ from typing import Any
 
 from multiview import environment, names
 from multiview.artifacts.store import Store
-from multiview.config import JsonObject, canonical_json
+from multiview.config import JsonObject, canonical_json, text_sha256
 from multiview.config.data import LanguageModel
 from multiview.errors import InputError, counted
 from multiview.generation.make_questions import QuestionSnippet, write_drafts
@@ -43,10 +42,6 @@ LEFT_OUT = ((), ("response_format",), ("response_format", "temperature", "seed")
 """Fields that requests leave out: each next tuple is tried once the endpoint rejects a request as bad."""
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
 class Answers:
     """The answers in a folder of a store: their texts by the request's digest, None where it was refused, and the tokens
     of all requests and answers."""
@@ -66,12 +61,12 @@ class Answers:
         """Writes new answers as a file named by its digest, and reads others'. Raises InputError for a damaged file."""
         if self._new:
             data = "\n".join(self._new)
-            self._files.add(file := f"{self._folder}/{_digest(data)}.jsonl")
+            self._files.add(file := f"{self._folder}/{text_sha256(data)[:32]}.jsonl")
             self._store.create(file, data.encode())
         for file in self._store.files(self._folder):
             if file.endswith(".jsonl") and file not in self._files:
                 data = (self._store.read(file) or b"").decode(errors="replace")
-                if _digest(data) not in file:
+                if text_sha256(data)[:32] not in file:
                     way_out = "remove it, and its questions are asked again"
                     raise InputError(f"{self._store.url}/{file} is damaged: {way_out}")
                 self._files.add(file)
@@ -109,7 +104,7 @@ class Questioner:
     def __init__(self, settings: LanguageModel, store: Store) -> None:
         self._settings, self._budget, self._prompt = settings, settings.budget, read_prompt(settings.prompt)
         place = canonical_json([settings.base_url, settings.model])
-        self.answers = Answers(store, f"{names.ANSWERS}/{_digest(place)}")
+        self.answers = Answers(store, f"{names.ANSWERS}/{text_sha256(place)[:32]}")
         self.left_out = Counter[str](unusable_answers=0, judged_too_low=0)
         self._key = os.environ.get(environment.OPENAI_API_KEY, "").strip()
         self.client = AsyncOpenAI(
@@ -158,7 +153,7 @@ class Questioner:
             "temperature": 0,
             "seed": 0,
         }
-        digest, known = _digest(canonical_json(request)), self.answers.texts
+        digest, known = text_sha256(canonical_json(request))[:32], self.answers.texts
         if digest not in known:
             async with self._locks[digest], self._slots:
                 if digest not in known:

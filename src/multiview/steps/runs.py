@@ -4,7 +4,6 @@ The same command continues the same run. State files are overwritten while steps
 decide whether an artifact is complete.
 """
 
-import hashlib
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from multiview import names
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
-from multiview.config import JsonObject, canonical_json
+from multiview.config import JsonObject, canonical_json, text_sha256
 from multiview.errors import InputError
 
 Status = Literal["running", "done", "found", "failed", "killed"]
@@ -129,7 +128,7 @@ Parsed = TypeVar("Parsed")
 def run_id(pipeline: str, config: JsonObject, versions: dict[str, int], **more: object) -> str:
     """Returns the identity of a run, made of its pipeline, its settings and the versions of its steps."""
     identity = canonical_json({"pipeline": pipeline, "config": config, "versions": versions, **more})
-    return f"{pipeline}-{hashlib.sha256(identity.encode()).hexdigest()[:10]}"
+    return f"{pipeline}-{text_sha256(identity)[:10]}"
 
 
 def write_run(store: Store, run: Run) -> None:

@@ -1,6 +1,5 @@
 """The declaration of a step: its inputs, outputs and function, and the key of its outputs."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 from multiview import names
 from multiview.artifacts.record import File, Record, Reference
 from multiview.artifacts.store import Store
-from multiview.config import Config, JsonObject, Section, canonical_json
+from multiview.config import Config, JsonObject, Section, canonical_json, text_sha256
 from multiview.config.kubeflow import MULTI_NODE_STEPS
 from multiview.errors import InputError
 from multiview.steps.context import StepContext
@@ -136,7 +135,7 @@ class Step:
         """Returns the key, given the settings in the form that a record has."""
         about = {"step": self.name, "version": self.version, "config": config}
         identity = canonical_json({**about, "inputs": dict(digests), "sources": sources})
-        return hashlib.sha256(identity.encode()).hexdigest()[:32]
+        return text_sha256(identity)[:32]
 
     def input_digests(self, inputs: Mapping[str, Sequence[StepInput]]) -> dict[str, str | list[str]]:
         """Returns the digest of each input that is part of the key; a traced input's comes with the artifact's key."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from multiview import names
 from multiview.artifacts.local_store import sync, sync_all
-from multiview.config import JsonObject
+from multiview.config import JsonObject, text_sha256
 from multiview.config.overrides import flatten
 from multiview.steps.events import MetricEvent
 from multiview.steps.runs import StepState
@@ -126,7 +125,7 @@ def set_description(client: MlflowClient, run: MlflowRun, note: str) -> None:
 
 def short_digest(text: str) -> str:
     """Returns 16 hexadecimal digits of the sha256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return text_sha256(text)[:16]
 
 
 def parameters(config: JsonObject) -> dict[str, str]:

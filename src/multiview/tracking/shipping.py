@@ -1,7 +1,6 @@
 """Shipping of a run: its state and event files become MLflow runs."""
 
 import contextlib
-import hashlib
 import tempfile
 import threading
 from collections.abc import Collection, Iterable, Iterator
@@ -12,6 +11,7 @@ from filelock import FileLock
 
 from multiview import names
 from multiview.artifacts.store import Store
+from multiview.config import text_sha256
 from multiview.errors import InputError
 from multiview.steps.background import repeated
 from multiview.steps.events import read_events
@@ -168,4 +168,4 @@ def _contents(store: Store, run: Run, states: Iterable[StepState]) -> list[str]:
 def _fingerprint(lines: list[str], uri: str) -> bytes:
     """Digest of what MLflow should have of a run, and of the database that should have it."""
     there = [uri, database(uri) or instance(our_experiment(connect(uri))), *lines]
-    return hashlib.sha256("\n".join(there).encode()).hexdigest().encode()
+    return text_sha256("\n".join(there)).encode()

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import hashlib
 import importlib.util
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from multiview.artifacts.record import file_sha256
 from multiview.artifacts.servers import errors_explained, file_system
-from multiview.config import Config
+from multiview.config import Config, text_sha256
 from multiview.errors import InputError
 from multiview.model.base_model import hub
 from multiview.model.base_model.files import BASE, CONFIG_FILE, check_files, model_files
@@ -134,4 +133,4 @@ def _listed(filesystem: fsspec.AbstractFileSystem, folder: str) -> dict[str, str
 
 def _digest(files: dict[str, str]) -> str:
     text = "\n".join(f"{name} {digest}" for name, digest in sorted(files.items()))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return text_sha256(text)

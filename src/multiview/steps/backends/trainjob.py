@@ -5,7 +5,6 @@ The compiled pipeline brings it without its task (`pipelines.kubeflow.pod_templa
 
 import contextlib
 import copy
-import hashlib
 import json
 import os
 import time
@@ -15,7 +14,7 @@ from typing import Any, TypeAlias
 
 from multiview import environment
 from multiview.artifacts.record import Record
-from multiview.config import JsonObject
+from multiview.config import JsonObject, text_sha256
 from multiview.errors import InputError, ProcessFailed
 from multiview.steps.background import repeated
 from multiview.steps.events import LINE_SECONDS, read_progress
@@ -76,7 +75,7 @@ def train_job(store: str, run: str, state: StepState, template: JsonObject, work
     job = copy.deepcopy(template)
     metadata, trainer = job["metadata"], job["spec"]["trainer"]
     identity = "\n".join((store, state.key, state.path, workflow))
-    metadata["name"] = f"{state.step}-{hashlib.sha256(identity.encode()).hexdigest()[:24]}"
+    metadata["name"] = f"{state.step}-{text_sha256(identity)[:24]}"
     metadata["labels"] |= {"app.kubernetes.io/component": state.step, WORKFLOW_LABEL: workflow}
     told = {"store": store, "run": run, "path": state.path, "key": state.key}
     metadata["annotations"] |= {f"multiview.dev/{name}": value for name, value in told.items()}
