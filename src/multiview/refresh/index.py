@@ -1,7 +1,5 @@
 """The index of a changed corpus, made from the old index and the embeddings of the new passages."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,6 +34,18 @@ RETRAIN_ERROR = 2.0
 """Ratio of added views' squared error to earlier views' above which, beyond chance, an index is trained again."""
 SAMPLED = 4096
 """Most views whose error is measured, both of the added ones and of the others."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The drift of an index since its training."""
+
+    added: float
+    """Share of the index's views that were added since its training."""
+    error: float | None = None
+    """As `metric_names.DRIFT_ERROR`; None where there is nothing to compare, or faiss cannot decode the views."""
+    deviation: float = 0.0
+    """Standard error of `error` over the added views: large where they are few."""
 
 
 def refresh_index(context: StepContext, with_search: bool = False) -> None:
@@ -123,18 +133,6 @@ def _check_order(shards: Sequence[Embeddings], changes: Path) -> None:
 
 
 # --- drift of a trained index ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Drift:
-    """The drift of an index since its training."""
-
-    added: float
-    """Share of the index's views that were added since its training."""
-    error: float | None = None
-    """As `metric_names.DRIFT_ERROR`; None where there is nothing to compare, or faiss cannot decode the views."""
-    deviation: float = 0.0
-    """Standard error of `error` over the added views: large where they are few."""
 
 
 def drift(index: FaissObject, corpus: MergedCorpus, added: np.ndarray, seed: int) -> Drift:

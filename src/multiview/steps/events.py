@@ -3,8 +3,6 @@
 `tracking` turns event files into MLflow runs; displays of a run read the progress. A step waits for neither.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time
@@ -25,6 +23,19 @@ LINE_SECONDS = 30.0
 """Seconds between two lines about a working step."""
 SHOWN = ("loss", "learning_rate", metric_names.of_validation(metric_names.MRR))
 """The metrics in these lines."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a step has come; `total` is 0 while that is unknown."""
+
+    done: int = 0
+    total: int = 0
+    unit: str = ""
+    line: str = ""
+    """The last line about it, written every `LINE_SECONDS` while the step works."""
+    time: float = 0.0
+    """When that line was written, in seconds since 1970."""
 
 
 class Events:
@@ -155,19 +166,6 @@ def events_path(attempt: str) -> str:
 
 def progress_path(attempt: str) -> str:
     return f"{attempt}.progress.json"
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a step has come; `total` is 0 while that is unknown."""
-
-    done: int = 0
-    total: int = 0
-    unit: str = ""
-    line: str = ""
-    """The last line about it, written every `LINE_SECONDS` while the step works."""
-    time: float = 0.0
-    """When that line was written, in seconds since 1970."""
 
 
 def read_progress(store: Store, attempt: str) -> Progress | None:
