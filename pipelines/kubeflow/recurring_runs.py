@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from multiview.config import canonical_json, text_sha256
 from multiview.config.overrides import gather, merge
-from multiview.errors import InputError, nearest
+from multiview.errors import InputError, naming, nearest
 from multiview.plans.request import Request
 from pipelines.kubeflow import start, submission
 from pipelines.kubeflow.client import ApiObject, Client, explained, list_all
@@ -58,7 +58,7 @@ class Action(NamedTuple):
 
 def prepare(schedule: Schedule, profile: Profile, store: str | None) -> Submission:
     """Checks a schedule; nothing is sent. Raises InputError that names the schedule."""
-    try:
+    with naming(f"schedule {schedule.name}"):
         if schedule.time_zone != profile.time_zone:
             raise InputError(
                 f"time_zone {schedule.time_zone}: this Kubeflow reads every cron in {profile.time_zone}: write the "
@@ -68,8 +68,6 @@ def prepare(schedule: Schedule, profile: Profile, store: str | None) -> Submissi
         request = Request.make(schedule.pipeline, overrides, schedule.preset)
         request = replace(request, schedule=schedule.name)
         return submission.prepare(request, schedule.store or store or profile.store, profile.pages)
-    except InputError as error:
-        raise InputError(f"schedule {schedule.name}: {error}") from error
 
 
 def read_entries(client: Client, profile: Profile) -> list[Entry]:

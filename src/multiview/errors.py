@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,6 +68,15 @@ class InputError(Exception):
         # Megabytes are cut before the search for secrets; a secret halved by this cut is not in what is kept.
         clean = shortened(without_secrets(shortened(line, 20 * LONGEST_LINE)))
         super().__init__(LINE_END.sub(lambda end: repr(end[0])[1:-1], clean))
+
+
+@contextlib.contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Begins the line of an InputError of the block with `where`."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
 
 
 class StepFailed(Exception):

@@ -14,7 +14,7 @@ from multiview.config import Encode
 from multiview.data.passages import Passage
 from multiview.encoding.batches import Buckets, Member, Shape
 from multiview.encoding.encode import arithmetic, laid_out_ahead, smaller_batches, weights_type
-from multiview.errors import InputError, one_line
+from multiview.errors import InputError, naming, one_line
 from multiview.model.base_model.loading import load_model, load_tokenizer, max_positions, normalise_first
 from multiview.model.base_model.sentence_transformers import read_pairs
 from multiview.model.batch import moved
@@ -58,10 +58,8 @@ class CrossEncoder:
         elif own.pad_token_id != padding:
             self.tokenizer.pad_token = self.tokenizer.convert_ids_to_tokens(own.pad_token_id)
         self.model = model.to(self.device)
-        try:
+        with naming(self._called):
             longest, lower_case = read_pairs(folder)
-        except InputError as error:
-            raise InputError(f"{self._called}: {error}") from error
         if lower_case:
             normalise_first(self.tokenizer.backend_tokenizer, normalizers.Lowercase())
         lengths = (max_positions(model), longest, int(self.tokenizer.model_max_length))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from multiview.artifacts.staging import stage
 from multiview.data.passages import ROW_GROUP, SCHEMA, PassageRows, content_hash, shard_files
-from multiview.errors import InputError
+from multiview.errors import naming
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages
 from multiview.index.view_index import ViewIndex, ranking
 from multiview.model.layouts import Layout
@@ -108,12 +108,10 @@ class IndexViews:
         """Yields the passages that have views, with their columns and views; memory holds one row group of the corpus.
         Raises InputError if the corpus or the layout is not the index's."""
         rows = np.flatnonzero(self.index.view_counts)
-        try:
+        with naming(self.name.index):
             passages = IndexedPassages(self.index, self.layout, self.corpus)
             for start in range(0, len(rows), ROW_GROUP):
                 yield from passages.read(rows[start : start + ROW_GROUP])
-        except InputError as error:
-            raise InputError(f"{self.name.index}: {error}") from error
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields the views in index order, one row per view; a batch has whole passages (see `VIEWS_AT_ONCE`)."""

@@ -14,7 +14,7 @@ from multiview.data.passages import SCHEMA, Passage, PassageRows, passages_of
 from multiview.data.queries import distinct
 from multiview.data.reading.tables import Row
 from multiview.data.tokens import Span
-from multiview.errors import InputError, counted
+from multiview.errors import InputError, counted, naming
 from multiview.model.layouts import Layout, Part, TokenSequence, row_numbers
 
 if TYPE_CHECKING:
@@ -71,10 +71,8 @@ class IndexedPassage:
 
         Raises InputError where the layout makes other views than were indexed.
         """
-        try:
+        with naming(f"passage {self.passage.id!r}"):
             encoded = row_numbers(self.parts, len(self.kept))
-        except InputError as error:
-            raise InputError(f"passage {self.passage.id!r}: {error}") from error
         numbers = [*compress(encoded, self.kept)][: self.view_count]
         return [self._indexed(number, self.parts[number]) for number in numbers]
 

@@ -16,7 +16,7 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import stage
 from multiview.config import Config, Model, Train
 from multiview.config.overrides import PLATFORM_SECTIONS, Overrides, merge, validate
-from multiview.errors import InputError
+from multiview.errors import InputError, naming
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
 from multiview.model.layouts import architecture, check
 
@@ -138,10 +138,8 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
                 f"comparison.systems.{name}: {', '.join(sorted(shared_by_all))} is the same for all systems; "
                 "set it outside comparison.systems"
             )
-        try:
+        with naming(f"comparison.systems.{name}"):
             resolved[name] = resolve(merge(shared, system))
-        except InputError as error:
-            raise InputError(f"comparison.systems.{name}: {error}") from error
     return resolved
 
 
@@ -184,11 +182,9 @@ def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None
             )
         given = overrides.get("train", {})
         changes = {**{name: value for name, value in NOT_IN_WARM_UP.items() if name in given}, **changes}
-    try:
+    with naming(f"train.{stage}"):
         config = validate(merge(overrides, {"train": changes}))
         check(config.model, config.train)
-    except InputError as error:
-        raise InputError(f"train.{stage}: {error}") from error
     two = config.train
     for name in ("batch_size", "negative_group"):
         if stage == "warm_up" and getattr(two, name) == 1:

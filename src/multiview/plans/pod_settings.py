@@ -5,7 +5,7 @@ import json
 from multiview.config import Config, Pod
 from multiview.config.kubeflow import MULTI_NODE_STEPS, Kubeflow, check_nodes
 from multiview.config.overrides import validate
-from multiview.errors import InputError
+from multiview.errors import InputError, naming
 from multiview.plans.plan import Plan
 from multiview.steps.table import GPU_STEPS
 
@@ -15,10 +15,8 @@ def pod_of(settings: Kubeflow, step: str) -> Pod:
     gets at most one GPU, even if `kubeflow.gpu` has more. Raises InputError for settings that its pod cannot have."""
     kind = "gpu" if step in GPU_STEPS else "cpu"
     pod: Pod = getattr(settings, kind)
-    try:
+    with naming(f"kubeflow.steps.{step}"):
         changed = validate({"kubeflow": {kind: {**pod.model_dump(), **settings.steps.get(step, {})}}})
-    except InputError as error:
-        raise InputError(f"kubeflow.steps.{step}: {error}") from error
     pod = getattr(changed.kubeflow, kind)
     if pod.gpus and step not in GPU_STEPS:
         where = f"steps.{step}" if "gpus" in settings.steps.get(step, {}) else kind

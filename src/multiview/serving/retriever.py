@@ -20,7 +20,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.data.passages import PassageRows, shard_files
 from multiview.data.reading.values import has_half
 from multiview.encoding.embeddings import encoded_with
-from multiview.errors import InputError
+from multiview.errors import InputError, naming
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages
 from multiview.serving.hits import NO_VIEW, Hit, Rank, ScoredView
 from multiview.serving.where import Where, satisfying
@@ -60,7 +60,7 @@ class Retriever:
         self.index = ranker.index
         self._ranker, self._encoder = ranker, encoder
         self._corpus = corpus
-        with self._address_in_errors():
+        with naming(f"index {self.address}"):
             self._passages = IndexedPassages(self.index, encoder.layout, corpus)
         self._sources = sources
         self._turn = threading.Lock()
@@ -185,20 +185,12 @@ class Retriever:
 
     def _read(self, rows: np.ndarray) -> dict[int, IndexedPassage]:
         """The passages at `rows`, by row. Raises InputError where the corpus or the layout does not suit the index."""
-        with _checked_on_error(self._sources), self._address_in_errors():
+        with _checked_on_error(self._sources), naming(f"index {self.address}"):
             passages = {indexed.row: indexed for indexed in self._passages.read(rows)}
-        with self._turn, self._address_in_errors():
+        with self._turn, naming(f"index {self.address}"):
             for indexed in passages.values():
                 _ = indexed.views  # tokenised now, while this thread has the tokenizer
         return passages
-
-    @contextlib.contextmanager
-    def _address_in_errors(self) -> Iterator[None]:
-        """Puts the address of the index before the message of an InputError."""
-        try:
-            yield
-        except InputError as error:
-            raise InputError(f"index {self.address}: {error}") from error
 
 
 def _stripped(question: str) -> str:

@@ -13,7 +13,7 @@ from fsspec.implementations.local import LocalFileSystem
 from multiview.artifacts.record import file_sha256
 from multiview.artifacts.servers import errors_explained, file_system
 from multiview.config import Config, text_sha256
-from multiview.errors import InputError
+from multiview.errors import InputError, naming
 from multiview.model.base_model import hub
 from multiview.model.base_model.files import BASE, CONFIG_FILE, check_files, model_files
 from multiview.model.base_model.sentence_transformers import MODULES_FILE, module_folders
@@ -29,7 +29,7 @@ def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
     """Yields a local folder with the base model: of a remote folder a temporary copy, of a hub model the files of the
     commit in the artifact's key. Raises InputError that names `setting`, as `base_fingerprint` does."""
     with contextlib.ExitStack() as stack:
-        with _naming(setting):
+        with naming(setting):
             folder = _folder(base)
             if folder is None and "://" not in base:
                 folder = hub.fetch(base)
@@ -53,7 +53,7 @@ def base_fingerprint(base: str, setting: str = BASE) -> dict[str, str]:
 
     Raises InputError that names `setting` if there is no such model, or the files of a folder do not suit it.
     """
-    with _naming(setting):
+    with naming(setting):
         folder = _folder(base)
         if folder is None and "://" not in base:
             return {"hub": hub.split_name(base)[0], "commit": hub.commit_of(base)}
@@ -63,15 +63,6 @@ def base_fingerprint(base: str, setting: str = BASE) -> dict[str, str]:
                 "checksums": _digest({name: str(filesystem.checksum(path)) for name, path in files.items()})
             }
         return {"files": _digest({name: file_sha256(Path(path)) for name, path in files.items()})}
-
-
-@contextlib.contextmanager
-def _naming(setting: str) -> Iterator[None]:
-    """Prefixes InputErrors of the block with the name of the setting."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{setting}: {error}") from error
 
 
 def _folder(base: str) -> Path | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from multiview.config import DenseLayer, JsonObject, Pooling
-from multiview.errors import InputError
+from multiview.errors import InputError, naming
 
 MODULES_FILE = "modules.json"
 CONFIGURATION_FILE = "config_sentence_transformers.json"
@@ -67,10 +67,8 @@ class Usage:
 
 def module_folders(base: str, modules: bytes | str) -> list[str]:
     """Returns the sub-folders of the modules that a base's modules.json lists. Raises InputError if it is malformed."""
-    try:
+    with naming(base):
         return [path for _, path in _modules(modules) if path]
-    except InputError as error:
-        raise InputError(f"{base}: {error}") from error
 
 
 def read_usage(folder: Path, base: str, whole: bool) -> Usage:
@@ -79,10 +77,8 @@ def read_usage(folder: Path, base: str, whole: bool) -> Usage:
     Raises InputError, which calls the base `base`, for a file that is not in sentence-transformers' form and, with
     `whole`, for modules, poolings and similarities that are not supported here.
     """
-    try:
+    with naming(f"model.base: {base}"):
         return _usage(folder, whole)
-    except InputError as error:
-        raise InputError(f"model.base: {base}: {error}") from error
 
 
 def read_pairs(folder: Path) -> tuple[int | None, bool]:
