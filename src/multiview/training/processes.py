@@ -215,7 +215,7 @@ def answering(receivers: Mapping[str, object]) -> Iterator[tuple[Connection, lis
         starter_end.close()
 
 
-def _call(line: Connection, receiver: str, name: str, *arguments: object, **named: object) -> None:
+def _call(line: Connection, receiver: str, name: str, /, *arguments: object, **named: object) -> None:
     """Makes a call and waits until it is done."""
     line.send((receiver, name, arguments, named))
     if (problem := line.recv()) is not None:
