@@ -1,8 +1,10 @@
 """A sentence-transformers module for models that the library's own modules cannot express. Needs that library."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from sentence_transformers.base.modules import InputModule
@@ -93,7 +95,7 @@ class ViewEncoder(InputModule):
     @classmethod
     def load(  # pyright: ignore[reportIncompatibleMethodOverride]
         cls, model_name_or_path: str, subfolder: str = "", **options: Any
-    ) -> Self:
+    ) -> ViewEncoder:
         """Loads the module from a folder, or from the hub, where `options` say how to fetch it."""
         fetched = ("token", "cache_folder", "revision", "local_files_only")
         where: dict[str, Any] = {name: options[name] for name in fetched if name in options}
