@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
 from multiview.names import CHAMPION, DEFAULT_STORE, VERSION
 
@@ -13,30 +13,19 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 
-@overload
-def load(
-    address: str,
-    *,
-    store: str = ...,
-    device: str = ...,
-    verify: bool = ...,
-    follow: Literal[False] = ...,
-    views: int | None = ...,
-) -> Retriever: ...
+class _Options(TypedDict, total=False):
+    """What both kinds of `load` take besides an address."""
+
+    store: str
+    device: str
+    verify: bool
+    views: int | None
 
 
 @overload
-def load(
-    address: str,
-    *,
-    store: str = ...,
-    device: str = ...,
-    verify: bool = ...,
-    follow: Literal[True],
-    views: int | None = ...,
-) -> ChampionRetriever: ...
-
-
+def load(address: str, *, follow: Literal[False] = ..., **options: Unpack[_Options]) -> Retriever: ...
+@overload
+def load(address: str, *, follow: Literal[True], **options: Unpack[_Options]) -> ChampionRetriever: ...
 def load(
     address: str,
     *,
