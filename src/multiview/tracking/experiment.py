@@ -113,7 +113,7 @@ def _view_tag() -> str:
             for metric in metrics
         ]
     view = {
-        "searchFilter": f"tags.`{names.TAG_LEVEL}` = '{SYSTEM}'",
+        "searchFilter": f"tags.`{names.TAG_LEVEL}` = '{SYSTEM}' and tags.`multiview.pipeline` != 'refresh'",
         # Not by start: MLflow would nest the runs, and draw nested runs only when they are unfolded.
         "orderByKey": "attributes.end_time",
         "orderByAsc": False,
