@@ -4,7 +4,7 @@
 
 import inspect
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from kfp import compiler, dsl
@@ -15,7 +15,7 @@ from multiview.artifacts.record import Reference
 from multiview.kubeflow.run import CLOSE_RUN, OPEN_RUN
 from multiview.plans import PIPELINES
 from multiview.plans.parameters import FURTHER, CompiledRequest, Parameter, parameters_of
-from multiview.plans.plan import Node, Output, Plan, Source
+from multiview.plans.plan import Output, Plan, Source
 from multiview.plans.pod_settings import check_gpus
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
@@ -54,7 +54,7 @@ def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
         closed = pods.configure(closing, CLOSE_RUN)
         with dsl.ExitHandler(closed, name=plan.name):
             opened = pods.configure(open_run(**started, **changes), OPEN_RUN)
-            Builder(plan, opened.output, pods).add_all()
+            add_tasks(plan, opened.output, pods)
 
     _declare(graph, plan.name, parameters, store, whole=compiled is not None)
     return dsl.pipeline(name=plan.name)(graph)
@@ -90,53 +90,39 @@ def compile_request(request: Request, target: Path, store: str | None = None) ->
     return target
 
 
-class Builder:
-    """Makes the KFP tasks of a plan while KFP traces it. Artifacts from outside are given as references: a task to
-    import one would take two pods, and KFP's metadata store refuses one artifact as two inputs of a task."""
-
-    def __init__(self, plan: Plan, run: KfpObject, pods: Pods):
-        """`run` is the JSON of a `runs.RunReference`."""
-        self.plan, self.run = plan, run
-        self.pods = pods
-        self.tasks: dict[StepPath, KfpObject] = {}
-
-    def add_all(self) -> None:
-        for node in self.plan.nodes.values():
-            self.add(node)
-
-    def add(self, node: Node) -> None:
-        inputs: dict[str, KfpObject] = {}
+def add_tasks(plan: Plan, run: KfpObject, pods: Pods) -> None:
+    """Makes the KFP tasks of a plan while KFP traces it; `run` is the JSON of a `runs.RunReference`. Artifacts from
+    outside are given as references: a task to import one would take two pods, and KFP's metadata store refuses one
+    artifact as two inputs of a task."""
+    tasks: dict[StepPath, KfpObject] = {}
+    for node in plan.nodes.values():
+        inputs: dict[str, KfpObject] = {"run": run, "path": str(node.path)}
         for name, value in node.inputs.items():
             if isinstance(value, list):
-                inputs[name] = self._addresses(value)
+                inputs[name] = _addresses(plan, tasks, value)
             elif isinstance(value, Output):
-                inputs[name] = self.tasks[value.path].outputs[value.kind]
+                inputs[name] = tasks[value.path].outputs[value.kind]
             else:
                 inputs[name] = value.model_dump_json(exclude_defaults=True)
         there = frozenset(name for name, value in node.inputs.items() if isinstance(value, Reference))
         outputs = [(name, source) for name, source in node.sources() if isinstance(source, Output)]
-        read = {name: self.plan.nodes[source.path].there for name, source in outputs}
+        read = {name: plan.nodes[source.path].there for name, source in outputs}
         if shards := {name: addresses for name, addresses in read.items() if addresses}:
             inputs["there"] = json.dumps(shards)
         component = step_component(node.step, there, by_shard=bool(shards))
-
-        def call(**shard: KfpObject) -> KfpObject:
-            task = component(run=self.run, path=str(node.path), **inputs, **shard)
-            return self.pods.configure(task, node.step.name).set_display_name(str(node.path))
-
         if node.shards:
             # The loop has no name: before 2.16, KFP does not find the outputs of a named one.
-            parallel = self.pods.pod(node.step.name).parallel_shards
+            parallel = pods.pod(node.step.name).parallel_shards
             with dsl.ParallelFor(list(node.shards), parallelism=parallel) as shard:
-                self.tasks[node.path] = call(shard=shard)
+                task = pods.configure(component(**inputs, shard=shard), node.step.name)
         else:
-            self.tasks[node.path] = call()
+            task = pods.configure(component(**inputs), node.step.name)
+        tasks[node.path] = task.set_display_name(str(node.path))
 
-    def _addresses(self, sources: list[Source]) -> KfpObject:
-        # Lists flow as addresses: KFP compiles no list literal of artifacts.
-        first = sources[0]
-        if len(sources) == 1 and isinstance(first, Output) and self.plan.nodes[first.path].shards:
-            return dsl.Collected(self.tasks[first.path].outputs["Output"])
-        return [
-            s.address if isinstance(s, Reference) else self.tasks[s.path].outputs["Output"] for s in sources
-        ]
+
+def _addresses(plan: Plan, tasks: Mapping[StepPath, KfpObject], sources: list[Source]) -> KfpObject:
+    """Returns the addresses of the artifacts of a list: KFP compiles no list literal of artifacts."""
+    first = sources[0]
+    if len(sources) == 1 and isinstance(first, Output) and plan.nodes[first.path].shards:
+        return dsl.Collected(tasks[first.path].outputs["Output"])
+    return [s.address if isinstance(s, Reference) else tasks[s.path].outputs["Output"] for s in sources]
