@@ -30,7 +30,7 @@ from benchmarks.table import Contestant, Goal, Row, Size, markdown, of_times, sq
 from benchmarks.timing import chosen_cores, in_turns
 from multiview import environment
 from multiview.config import Config
-from multiview.data.sentences import tokenizer
+from multiview.data.sentences import splitter
 
 BOUND = "NLTK alone"
 FORMS = {"parquet": "Parquet", "json": "SQuAD's JSON"}
@@ -42,7 +42,7 @@ MANY = 100_000
 
 def sentences(texts: list[str]) -> int:
     """The number of sentences of some texts."""
-    split = tokenizer().span_tokenize
+    split = splitter()
     return sum(len(list(split(text))) for text in texts)
 
 
@@ -58,7 +58,7 @@ def measure(data: Path, form: str, shards: int, repeats: int, processes: int) ->
     """The row of the step from files of one form into a number of shards: processor time of one process, else wall time."""
     os.environ[environment.OMP_NUM_THREADS] = str(processes)
     texts = pq.read_table(data / "passages.parquet")["text"].to_pylist()
-    tokenizer()
+    splitter()
     sentences(texts[:1])
 
     def whole() -> None:
@@ -91,7 +91,7 @@ def measure_many(data: Path, count: int, repeats: int, processes: int) -> Row:
             with tempfile.TemporaryDirectory() as folder, chosen_cores(cores):
                 split_into(Path(folder), config)
 
-        tokenizer()
+        splitter()
         contestants = {"one": partial(whole, 1), "several": partial(whole, processes)}
         times = in_turns(contestants, repeats, time.perf_counter)
     share = Contestant.of(times["one"], f"one process / {processes}", 1000 * processes)

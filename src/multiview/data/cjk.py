@@ -40,23 +40,20 @@ SENTENCE_END: Final = regex.compile(
 )
 
 
-class SentenceRules:
-    """Sentence boundaries by punctuation (`SENTENCE_END`), with the interface of NLTK's tokenizers.
+def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the spans of the text's sentences (`SENTENCE_END`), in code points; white space ends the one before it.
 
     >>> text = "東京は首都である。人口は約1400万人。"
-    >>> [text[start:stop] for start, stop in SentenceRules().span_tokenize(text)]
+    >>> [text[start:stop] for start, stop in sentence_spans(text)]
     ['東京は首都である。', '人口は約1400万人。']
     """
-
-    def span_tokenize(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yields the spans of the text's sentences, in code points; white space belongs to the sentence before it."""
-        start = 0
-        for match in SENTENCE_END.finditer(text):
-            if match.end() < len(text):
-                yield start, match.end()
-                start = match.end()
-        if text:
-            yield start, len(text)
+    start = 0
+    for match in SENTENCE_END.finditer(text):
+        if match.end() < len(text):
+            yield start, match.end()
+            start = match.end()
+    if text:
+        yield start, len(text)
 
 
 def word_spans(text: str, language: str) -> list[tuple[int, int]]:

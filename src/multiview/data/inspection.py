@@ -22,7 +22,7 @@ from multiview.data.reading.formats import FORMATS, detect
 from multiview.data.reading.qrels import SETTING, Use
 from multiview.data.reading.readers import read_all_questions
 from multiview.data.reading.tables import Row
-from multiview.data.sentences import iterate_sentence_ends, tokenizer
+from multiview.data.sentences import iterate_sentence_ends, splitter
 from multiview.data.split import check_sources
 from multiview.errors import InputError, Problems, Report
 
@@ -149,7 +149,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         raise InputError("nothing is named: give files, folders or URLs, a preset, or settings")
     if settings.origin != "labelled":
         check_sources(config)
-    tokenizer(config.corpus.language)  # fails early where its data are missing
+    splitter(config.corpus.language)  # fails early where its data are missing
     report = Report(inspection.problems, inspection.remarks)
     question_sources: dict[Use, Sequence[str]] = {"train": settings.source, "dev": settings.dev_source}
     for use, source in question_sources.items():

@@ -1,20 +1,19 @@
-"""Sentence boundaries, by NLTK's `sent_tokenize` (CAMVR 3.2) or, in Chinese, Japanese and Korean, by `SentenceRules`."""
-
-from __future__ import annotations
+"""Sentence boundaries, by NLTK's `sent_tokenize` (CAMVR 3.2) or, in Chinese, Japanese and Korean, by punctuation (`cjk`)."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from functools import lru_cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import pyarrow as pa
 
-from multiview.data.cjk import LANGUAGES, SentenceRules
+from multiview.data.cjk import LANGUAGES, sentence_spans
+from multiview.data.tokens import Span
 from multiview.errors import InputError
 
-if TYPE_CHECKING:
-    from nltk.tokenize.punkt import PunktTokenizer
+Splitter: TypeAlias = Callable[[str], Iterable[Span]]
+"""A function that returns the spans of a text's sentences."""
 
 ENDS = pa.list_(pa.int32())
 """Type of the column `sentence_ends` in shards."""
@@ -32,14 +31,14 @@ PUNKT = frozenset({
 
 
 @lru_cache
-def tokenizer(language: str = "english") -> PunktTokenizer | SentenceRules:
-    """Returns NLTK's tokenizer, or our rules for Chinese, Japanese, Korean. Raises InputError without NLTK's data."""
+def splitter(language: str = "english") -> Splitter:
+    """Returns what splits texts of a language into sentences. Raises InputError without NLTK's data."""
     if language in LANGUAGES:
-        return SentenceRules()
+        return sentence_spans
     from nltk.tokenize.punkt import PunktTokenizer  # late: NLTK takes seconds to import
 
     try:
-        return PunktTokenizer(language)
+        return PunktTokenizer(language).span_tokenize
     except LookupError:
         fault = (
             "NLTK's sentence data for it are not installed; run: python -m nltk.downloader punkt_tab (in a checkout: "
@@ -63,18 +62,18 @@ def sentence_ends(text: str, language: str = "english") -> tuple[int, ...]:
 
 
 def iterate_sentence_ends(texts: Iterable[str], language: str = "english") -> Iterator[tuple[int, ...]]:
-    """Yields the `sentence_ends` of many texts, with a tokenizer that is loaded once."""
-    splitter = tokenizer(language)
+    """Yields the `sentence_ends` of many texts, with a splitter that is loaded once."""
+    split = splitter(language)
     for text in texts:
-        yield (*islice(_sentence_starts(splitter, text), 1, None), len(text)) if text else ()
+        yield (*islice(_sentence_starts(split, text), 1, None), len(text)) if text else ()
 
 
-def _sentence_starts(splitter: PunktTokenizer | SentenceRules, text: str) -> Iterator[int]:
+def _sentence_starts(split: Splitter, text: str) -> Iterator[int]:
     """Yields where a text's sentences begin. A long text is split in pieces: NLTK gives up after five seconds."""
     begin = 0
     while begin < len(text):
         stop = begin + PIECE_CHARACTERS
-        starts = [begin + start for start, _ in splitter.span_tokenize(text[begin:stop])]
+        starts = [begin + start for start, _ in split(text[begin:stop])]
         if stop >= len(text):
             yield from starts
             return

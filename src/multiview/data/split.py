@@ -18,7 +18,7 @@ from multiview.data.processes import further_processes, rare_collections
 from multiview.data.question_selection import Selection, questions_per_passage, select
 from multiview.data.reading import sources
 from multiview.data.reading.readers import UNKNOWN_JUDGED, read_all_questions
-from multiview.data.sentences import begin_sentence_ends, tokenizer
+from multiview.data.sentences import begin_sentence_ends, splitter
 from multiview.data.shards import PassageCache
 from multiview.errors import InputError, Problems, Report
 from multiview.steps.context import StepContext
@@ -49,7 +49,7 @@ def split(context: StepContext) -> None:
     """
     settings = context.settings
     check_sources(settings)
-    tokenizer(settings.corpus.language)  # fails first, where its data are missing
+    splitter(settings.corpus.language)  # fails first, where its data are missing
     with (
         rare_collections(),
         further_processes() as pool,

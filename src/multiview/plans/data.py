@@ -8,7 +8,7 @@ from multiview import names
 from multiview.artifacts.record import load_record, load_reference
 from multiview.config import Config
 from multiview.data.cjk import LANGUAGES
-from multiview.data.sentences import PUNKT, tokenizer
+from multiview.data.sentences import PUNKT, splitter
 from multiview.errors import InputError, nearest
 from multiview.generation.generators import published
 from multiview.index.approximate import EXACT, FACTORY
@@ -155,7 +155,7 @@ DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 def check_names(config: Config) -> None:
     """Raises InputError for an unknown language, kind of index or device."""
     if config.corpus.language not in PUNKT | LANGUAGES:
-        tokenizer(config.corpus.language)
+        splitter(config.corpus.language)
     kind, kinds = config.index.kind, (EXACT, *FACTORY)
     if kind not in kinds and not kind[:1].isupper():
         raise InputError(
