@@ -43,13 +43,9 @@ class QuestionAnswers:
 
         `in_text` are positions in `texts`, ascending, so that each text is tokenised once.
         """
-        held = np.zeros(len(questions), bool)
-        given, text, current = texts.to_pylist(), TokenizedText(""), -1
-        for pair, (number, row) in enumerate(zip(in_text.tolist(), questions.tolist(), strict=True)):
-            if number != current:
-                text, current = TokenizedText(given[number], self._mode), number
-            held[pair] = _holds(text, self._wanted[row])
-        return held
+        tokenized = lru_cache(1)(lambda number: TokenizedText(texts[number].as_py(), self._mode))
+        pairs = zip(in_text.tolist(), questions.tolist(), strict=True)
+        return np.array([_holds(tokenized(number), self._wanted[row]) for number, row in pairs], bool)
 
 
 def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> bool:
