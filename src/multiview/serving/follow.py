@@ -33,14 +33,12 @@ TRIAL = "which passage answers?"
 log = logging.getLogger(__name__)
 
 
-@dataclass
+@dataclass(eq=False)
 class Generation:
     """A retriever, and the champion that it was loaded for; None for an index that was named."""
 
     retriever: Retriever
     champion: Champion | None = None
-    requests: int = 0
-    """Number of requests that use the retriever."""
     problem: str = ""
     """Why the last search failed, in one line; empty where it did not."""
 
@@ -63,7 +61,7 @@ class Generations:
         self._lock = threading.Lock()
         self._newest = first
         self._beside: dict[str, Generation] = {}  # by address, the least recently used first
-        self._replaced: list[Generation] = []
+        self._replaced = weakref.WeakSet[Generation]()  # those that a request still holds
         self._loading = 0
         self._copies_lock = threading.Lock()
         self._leftover: set[Path] = set()
@@ -86,21 +84,15 @@ class Generations:
             generation = self._newest
             if address not in (None, generation.retriever.address):
                 generation = self._beside[address] = self._beside.pop(address)
-            generation.requests += 1
-        try:
-            yield generation
-        finally:
-            with self._lock:
-                generation.requests -= 1
-                self._drop_ended()
+        yield generation
 
     def replace(self, following: Generation) -> None:
         """Lets another generation answer from now on."""
         with self._lock:
-            named = self._beside.pop(following.retriever.address, None)  # or it would be in memory twice
-            self._replaced += [self._newest] if named is None else [self._newest, named]
+            self._retire(self._newest)
+            if named := self._beside.pop(following.retriever.address, None):  # or it would be in memory twice
+                self._retire(named)
             self._newest = following
-            self._drop_ended()
 
     def loaded(self, address: str) -> bool:
         """Returns whether the index at `address` answers, or is loaded beside the one that does."""
@@ -115,8 +107,7 @@ class Generations:
             with self._lock:
                 self._beside.setdefault(address, other)
                 while len(self._beside) > most:
-                    self._replaced.append(self._beside.pop(next(iter(self._beside))))
-                self._drop_ended()
+                    self._retire(self._beside.pop(next(iter(self._beside))))
         self.remove_copies()
 
     @contextlib.contextmanager
@@ -143,11 +134,10 @@ class Generations:
             for folder in unused:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _drop_ended(self) -> None:
-        ended = [each for each in self._replaced if not each.requests]
-        self._replaced = [each for each in self._replaced if each.requests]
-        for each in ended:  # somebody may still hold its retriever
-            weakref.finalize(each.retriever, self._leftover.update, each.retriever.copies)
+    def _retire(self, generation: Generation) -> None:
+        self._replaced.add(generation)
+        retriever = generation.retriever  # which may be held for longer
+        weakref.finalize(retriever, self._leftover.update, retriever.copies)
 
 
 def open_generation(
