@@ -60,5 +60,5 @@ def load(
 
     opened = open_store(store)
     if follow:
-        return following.ChampionRetriever(following.Follower(opened, device, views))
+        return following.ChampionRetriever(following.Follower(opened, device=device, views=views))
     return retriever.load(address_of(opened, champion_of(opened)), device=device, verify=verify, views=views)

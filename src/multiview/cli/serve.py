@@ -75,16 +75,16 @@ def serve(
     if mcp:
         check_installed("mcp", "mcp")
     keys, log = read_keys(api_keys), QuestionLog(question_log) if question_log else None
+    how: dict[str, Any] = {"device": device, "views": views}
     lookup, follower = Lookup(store, tracking_uri), None
     if index in (None, names.CHAMPION):
-        follower = Follower(lookup.store, device, views)
+        follower = Follower(lookup.store, **how)
         generations = follower.generations
     else:
-        retriever = load(lookup.index(index), device=device, verify=True, views=views)
-        generations = Generations(Generation(retriever))
+        generations = Generations(Generation(load(lookup.index(index), verify=True, **how)))
     named = None
     if limits.max_others:
-        named = NamedIndexes(generations, lookup.store, lookup.index, limits.max_others, device, views)
+        named = NamedIndexes(generations, lookup.store, lookup.index, limits.max_others, **how)
     check_address(host, port)
     uvicorn.run(
         build_app(Serving(generations, follower, named, limits, keys, log, poll, mcp)),

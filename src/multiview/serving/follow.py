@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from multiview.artifacts.champions import Champion, address_of, champion_of, current
 from multiview.artifacts.store import Store
@@ -99,11 +100,11 @@ class Generations:
         with self._lock:
             return address in (self._newest.retriever.address, *self._beside)
 
-    def load_beside(self, address: str, most: int, device: str = "auto", views: int | None = None) -> None:
-        """Loads an index for requests that name it; the `most` such indexes that were named last stay loaded. Raises
-        InputError if it cannot be loaded."""
+    def load_beside(self, address: str, most: int, **how: Any) -> None:
+        """Loads an index for requests that name it; the `most` such indexes that were named last stay loaded. `how` are
+        options of `load`. Raises InputError if it cannot be loaded."""
         with self.loading():
-            other = Generation(_loaded(address, device, views))
+            other = Generation(_loaded(address, **how))
             with self._lock:
                 self._beside.setdefault(address, other)
                 while len(self._beside) > most:
@@ -140,19 +141,17 @@ class Generations:
         weakref.finalize(retriever, self._leftover.update, retriever.copies)
 
 
-def open_generation(
-    store: Store, champion: Champion, device: str = "auto", views: int | None = None
-) -> Generation:
-    """Returns a champion's generation, with every byte checked and a trial question answered. Raises InputError for a
-    damaged artifact."""
-    retriever = _loaded(address_of(store, champion), device, views, verify=True)
+def open_generation(store: Store, champion: Champion, **how: Any) -> Generation:
+    """Returns a champion's generation, with every byte checked and a trial question answered; `how` are options of
+    `load`. Raises InputError for a damaged artifact."""
+    retriever = _loaded(address_of(store, champion), verify=True, **how)
     retriever.search([TRIAL], k=1)
     return Generation(retriever, champion)
 
 
-def _loaded(address: str, device: str, views: int | None, verify: bool = False) -> Retriever:
+def _loaded(address: str, **how: Any) -> Retriever:
     """Loads an index and sorts its ids, so that the first request with tied passages need not wait."""
-    retriever = load(address, device=device, verify=verify, views=views)
+    retriever = load(address, **how)
     retriever.index.tie_order.sort()
     return retriever
 
@@ -160,11 +159,11 @@ def _loaded(address: str, device: str, views: int | None, verify: bool = False) 
 class Follower:
     """Keeps the store's champion answering; each `check` looks for a new one."""
 
-    def __init__(self, store: Store, device: str = "auto", views: int | None = None) -> None:
-        """Loads the champion (see `load`). Raises InputError where the store has none, or it cannot be loaded."""
+    def __init__(self, store: Store, **how: Any) -> None:
+        """Loads the champion; `how` are options of `load`. Raises InputError where the store has none, or it cannot be loaded."""
         champion = champion_of(store)
-        self._store, self._how = store, (device, views)
-        self.generations = Generations(open_generation(store, champion, *self._how))
+        self._store, self._how = store, how
+        self.generations = Generations(open_generation(store, champion, **self._how))
         self.problem = ""
         """Why the store's champion does not answer, in one line; empty where it does."""
         self.loads = 0
@@ -205,7 +204,7 @@ class Follower:
         log.info("champion %d: loading beside %s", champion.number, answering.name)
         with self.generations.loading():
             try:
-                following = open_generation(self._store, champion, *self._how)
+                following = open_generation(self._store, champion, **self._how)
             except Exception as error:
                 raise InputError(
                     f"champion {champion.number} could not be loaded: {one_line(error)}"

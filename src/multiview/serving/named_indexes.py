@@ -37,18 +37,12 @@ class NamedIndexes:
     """The indexes of one store; the few that requests named last stay loaded."""
 
     def __init__(
-        self,
-        generations: Generations,
-        store: Store,
-        find: Callable[[str], str],
-        most: int,
-        device: str = "auto",
-        views: int | None = None,
+        self, generations: Generations, store: Store, find: Callable[[str], str], most: int, **how: Any
     ) -> None:
         """`find` returns the address of an index by a name as typed by a user, or raises InputError; up to `most` stay
-        loaded."""
+        loaded. `how` are options of `retriever.load`."""
         self._generations, self._store, self._find = generations, store, find
-        self._most, self._how = most, (device, views)
+        self._most, self._how = most, how
         self._flights = SingleFlight()
 
     @contextlib.asynccontextmanager
@@ -78,7 +72,7 @@ class NamedIndexes:
         try:
             address = self._address(name)
             if not self._generations.loaded(address):
-                self._generations.load_beside(address, self._most, *self._how)
+                self._generations.load_beside(address, self._most, **self._how)
         except InputError as error:
             raise NoSuchIndex(str(error)) from error
         return address
