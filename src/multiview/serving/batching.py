@@ -116,21 +116,13 @@ class Batcher:
                 ),
             )
         except Exception as error:
-            if len(batch) == 1:
-                _settle(batch[0], error)
-                return
-            for request in batch:  # alone, so that only the one to blame fails
-                await self._answer([request])
+            if len(batch) > 1:
+                for request in batch:  # alone, so that only the one to blame fails
+                    await self._answer([request])
+            elif not batch[0].answers.done():
+                batch[0].answers.set_exception(error)
             return
         for request in batch:
-            _settle(request, found[: len(request.questions)])
+            if not request.answers.done():  # else it was cancelled meanwhile
+                request.answers.set_result(found[: len(request.questions)])
             found = found[len(request.questions) :]
-
-
-def _settle(request: _WaitingRequest, result: list[list[Hit]] | Exception) -> None:
-    if request.answers.done():  # cancelled meanwhile
-        return
-    if isinstance(result, Exception):
-        request.answers.set_exception(result)
-    else:
-        request.answers.set_result(result)
