@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from tokenizers import Tokenizer, normalizers
@@ -17,9 +17,6 @@ from multiview.errors import InputError
 from multiview.model.base_model.files import BASE, NEEDED, PICKLED, SAFETENSORS
 from multiview.model.layouts import PreTrainedTokenizer
 from multiview.model.layouts.base import CLS_FIRST, SNIPPET_MEAN
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 LoadedModel: TypeAlias = Any
 """A model as transformers loads it; Any, because type checkers find neither `to` nor `generate` in its classes."""
@@ -37,7 +34,7 @@ _ONE_AT_A_TIME = threading.Lock()
 """Held while transformers loads a model, which changes torch's default dtype and initialisation for all threads."""
 
 
-def load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> "PreTrainedModel":
+def load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> LoadedModel:
     """Returns a model without its pooler, whose unused parameters would stop distributed training.
 
     Raises InputError as `load_model` does; the error calls the model `base`, or by default its folder.
@@ -193,7 +190,7 @@ def quiet() -> Iterator[None]:
 
 
 def add_viewers(
-    encoder: "PreTrainedModel", tokenizer: PreTrainedTokenizer, tokens: list[str], settings: Model
+    encoder: LoadedModel, tokenizer: PreTrainedTokenizer, tokens: list[str], settings: Model
 ) -> None:
     """Adds the viewer tokens that are missing, with embeddings drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`; zero
     where they start from their snippets (`add_snippet_means`).
@@ -236,15 +233,10 @@ def _to_first_position(encoder: LoadedModel, settings: Model) -> Tensor:
     return positions[0] - positions[1:].mean(dim=0)
 
 
-def embedding_matrix(encoder: nn.Module) -> Tensor:
+def embedding_matrix(encoder: LoadedModel) -> Tensor:
     """Returns the word embeddings [vocabulary, D] of one encoder of a bi-encoder. Raises InputError if it has none."""
-    from transformers import PreTrainedModel
-
-    assert isinstance(encoder, PreTrainedModel)
     try:
-        weight = encoder.get_input_embeddings().weight
+        return encoder.get_input_embeddings().weight
     except (NotImplementedError, AttributeError) as error:
         line = f"{BASE}: a {type(encoder).__name__} has no word embeddings; give {NEEDED[BASE]}"
         raise InputError(line) from error
-    assert isinstance(weight, Tensor)
-    return weight
