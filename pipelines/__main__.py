@@ -7,7 +7,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from multiview import environment, names, tracking
+from multiview.artifacts.champions import address_of
 from multiview.artifacts.store import open_store
+from multiview.cli.app import run_app
 from multiview.cli.console import Console
 from multiview.cli.options import (
     Again,
@@ -28,7 +30,9 @@ from multiview.plans import PIPELINES
 from multiview.plans.request import Request
 from pipelines.kubeflow import commands as kubeflow
 from pipelines.kubeflow.connection import Profile, connected
+from pipelines.kubeflow.submission import check_store
 from pipelines.runs import commands as runs
+from pipelines.runs.rerun import cut, verify
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -61,7 +65,6 @@ def compile_(
     """Write the IR of a pipeline, or of all, as YAML. No server is asked, so pods promise not to run as root only with
     kubeflow.run_as_non_root=true, which needs Kubeflow Pipelines 2.16 or later."""
     from pipelines.kubeflow.compile import compile_request
-    from pipelines.kubeflow.submission import check_store
 
     store = store and check_store(store)
     check_folder("--out", out)
@@ -92,8 +95,6 @@ def rerun(
     connection: Profile,
 ) -> None:
     """Run one step of an earlier run again, with its inputs from MLflow, verified."""
-    from pipelines.runs.rerun import cut, verify
-
     uri = tracking_uri or tracking.tracking_uri(open_store(store or names.DEFAULT_STORE))
     run = tracking.find_run(uri, earlier, open_store(store).url if store else None)
     places = connection.settings if submit else {}
@@ -129,14 +130,13 @@ def rollback(
     debug: Debug = False,
 ) -> None:
     """Make an earlier champion's index the next champion. No champion is deleted."""
-    from multiview.artifacts import champions
     from multiview.export.step import try_to_follow
     from multiview.lineage import garbage
 
     opened = open_store(store)
     champion = garbage.rollback(opened, to)
     console.print(f"champion {champion.number} answers, with the index of champion {champion.restores}:")
-    console.print(f"  {champions.address_of(opened, champion)}")
+    console.print(f"  {address_of(opened, champion)}")
     uri = tracking_uri or tracking.tracking_uri(opened)
     try:
         if tracking.database(uri) == "absent":
@@ -156,8 +156,6 @@ def rollback(
 
 def main() -> NoReturn:
     """Run the command line. An error is one line; bad input exits with status 2."""
-    from multiview.cli.app import run_app
-
     run_app(app)
 
 

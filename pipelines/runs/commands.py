@@ -19,6 +19,7 @@ from multiview.model.systems import shared
 from multiview.plans import PIPELINES
 from multiview.plans.comparison import comparison_of_evaluations
 from multiview.plans.request import Request, describe
+from multiview.refresh.champion import check_champion
 from multiview.steps.runs import StepState
 from pipelines.runs import results
 from pipelines.runs.local import dry_run_lines, run_here
@@ -44,8 +45,6 @@ def run(
         console.print(*dry_run_lines(request.plan, opened), sep="\n")
         return
     if pipeline == "refresh":
-        from multiview.refresh.champion import check_champion
-
         check_champion(opened, shared(request.overrides))
     run_and_show(request, opened, tracking_uri, debug)
 

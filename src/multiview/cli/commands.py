@@ -12,6 +12,8 @@ import typer
 from typer.models import OptionInfo
 
 from multiview import names
+from multiview.artifacts.record import load_record
+from multiview.artifacts.store import Store, open_store
 from multiview.cli.options import (
     Debug,
     Device,
@@ -24,9 +26,9 @@ from multiview.cli.options import (
     Views,
 )
 from multiview.cli.serve import serve
+from multiview.errors import InputError, counted, safe, without_secrets
 
 if TYPE_CHECKING:
-    from multiview.artifacts.store import Store
     from multiview.lineage.garbage import ArtifactId, ReportKept
 
 
@@ -124,7 +126,6 @@ def register(
 ) -> None:
     """Register an index in MLflow as a version of a model, and give it aliases."""
     from multiview import tracking
-    from multiview.artifacts.record import load_record
     from multiview.cli.lookup import Lookup
 
     lookup = Lookup(store, tracking_uri)
@@ -140,8 +141,6 @@ def sync(
 ) -> None:
     """Send everything to MLflow that the store's runs have not sent yet."""
     from multiview import tracking
-    from multiview.artifacts.store import open_store
-    from multiview.errors import InputError, counted, without_secrets
 
     opened = open_store(store)
     uri = tracking_uri or tracking.tracking_uri(opened)
@@ -167,8 +166,6 @@ def gc(
 ) -> None:
     """Collect attempts, checkpoints, embeddings, changes, indexes and exports that no champion, alias or recent run refers to."""
     from multiview import tracking
-    from multiview.artifacts.store import open_store
-    from multiview.errors import InputError
     from multiview.lineage.garbage import referenced
 
     opened = open_store(store)
@@ -193,7 +190,6 @@ def collect(
 ) -> None:
     """Print a line per piece that can be collected from a store, and their sums. With `delete`, delete each piece that
     `referenced` still does not return by then. Damaged files come last, each with what is kept because of it."""
-    from multiview.errors import safe
     from multiview.lineage import garbage
 
     kept: dict[str, None] = {}
@@ -276,7 +272,6 @@ def plan(
     debug: Debug = False,
 ) -> None:
     """Estimate time, GPUs, memory and disk of each step, and the bytes of each kind of index."""
-    from multiview.artifacts.store import open_store
     from multiview.cli.plan import plan_lines
     from multiview.config.overrides import gather
     from multiview.plans.estimate import base_config

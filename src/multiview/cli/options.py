@@ -1,22 +1,18 @@
 """Options shared by commands of `multiview` and `python -m pipelines`, each declared once."""
 
-from __future__ import annotations
-
 import inspect
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from pydantic import BaseModel
 from typer.models import OptionInfo
 
 from multiview import environment
 from multiview.errors import InputError
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 
 def _store(description: str) -> OptionInfo:
