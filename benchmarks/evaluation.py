@@ -45,7 +45,7 @@ from multiview.index.faiss_library import threads
 from multiview.index.ranker import Ranker
 from multiview.index.view_index import ViewIndex
 from multiview.model.encoder import BiEncoder
-from multiview.model.layouts import Layout, kept_views
+from multiview.model.layouts.base import Layout, kept_views
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 

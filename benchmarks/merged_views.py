@@ -32,7 +32,7 @@ from multiview.index.indexed_passages import IndexedPassages
 from multiview.index.merged_corpus import MergedCorpus
 from multiview.index.stored_views import LONGEST_VIEW, longest_view
 from multiview.index.view_index import ViewIndex
-from multiview.model.layouts import Layout
+from multiview.model.layouts.base import Layout
 from multiview.negatives.filters import AnswerHits, Positives
 from multiview.plans.request import Request, describe
 

@@ -40,7 +40,7 @@ from multiview.data.questions import Question
 from multiview.model.base_model.checkpoint import staged_base
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder
-from multiview.model.layouts import TokenSequence
+from multiview.model.layouts.base import TokenSequence
 from multiview.steps.events import Events
 from multiview.training.batches import GROUP_COST, Collator
 from multiview.training.example_order import QuestionStream

@@ -29,7 +29,7 @@ from multiview.encoding.encode import (
 )
 from multiview.model.batch import make_batch, to_device
 from multiview.model.devices import read_behind, workers
-from multiview.model.layouts import TokenSequence
+from multiview.model.layouts.base import TokenSequence
 
 OURS, FORWARD, PEER = "ours", "forward pass", "SentenceTransformer"
 LARGER = 1 << 16

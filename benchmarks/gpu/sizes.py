@@ -22,7 +22,7 @@ from multiview.data.passages import Passage
 from multiview.model.base_model.checkpoint import staged_base
 from multiview.model.base_model.loading import load_tokenizer
 from multiview.model.encoder import BiEncoder
-from multiview.model.layouts import PreTrainedTokenizer
+from multiview.model.layouts.base import PreTrainedTokenizer
 
 SizeName = Literal["tiny", "small", "whole"]
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

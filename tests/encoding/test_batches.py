@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from multiview.config import Encode
 from multiview.encoding.batches import Buckets, padded_length
-from multiview.model.layouts import TokenSequence
+from multiview.model.layouts.base import TokenSequence
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 

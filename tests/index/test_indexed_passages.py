@@ -17,7 +17,8 @@ from multiview.encoding.embeddings import QUERIES_FIELD
 from multiview.errors import InputError
 from multiview.index.indexed_passages import IndexedPassages
 from multiview.index.view_index import ViewIndex
-from multiview.model.layouts import Layout, architecture, layout
+from multiview.model.layouts import architecture, layout
+from multiview.model.layouts.base import Layout
 from tests.fixtures.analysed_model import hand_index
 from tests.fixtures.artifacts import write_passages
 

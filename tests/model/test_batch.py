@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiview.model.batch import by_length, encode_groups, make_groups
-from multiview.model.layouts import TokenSequence, View
+from multiview.model.layouts.base import TokenSequence, View
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=40)
 

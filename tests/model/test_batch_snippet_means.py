@@ -10,7 +10,7 @@ from torch import Tensor
 from multiview.model.base_model.loading import LoadedModel, embedding_matrix
 from multiview.model.batch import add_snippet_means, make_batch, make_groups
 from multiview.model.encoder import BiEncoder
-from multiview.model.layouts import TokenSequence, View
+from multiview.model.layouts.base import TokenSequence, View
 from tests.fixtures import training_material
 from tests.fixtures.encoded import settings
 

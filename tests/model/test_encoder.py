@@ -18,7 +18,7 @@ from multiview.model.base_model.checkpoint import base_fingerprint, model_finger
 from multiview.model.base_model.loading import embedding_matrix
 from multiview.model.batch import make_batch, make_groups
 from multiview.model.encoder import BiEncoder
-from multiview.model.layouts import TokenSequence, View
+from multiview.model.layouts.base import TokenSequence, View
 from tests.fixtures import training_material
 from tests.fixtures.bases import random_base
 from tests.fixtures.encoded import MODELS, encode, settings

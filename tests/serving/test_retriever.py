@@ -25,7 +25,7 @@ from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter
 from multiview.encoding.encode import encode_passages, encode_questions
 from multiview.errors import InputError
 from multiview.export.views import IndexViews
-from multiview.model.layouts import TokenSequence, View, kept_views, row_numbers
+from multiview.model.layouts.base import TokenSequence, View, kept_views, row_numbers
 from multiview.model.layouts.snippets import split_snippets
 from multiview.serving import retriever as retrieving
 from tests.fixtures import system_indexes

@@ -12,7 +12,7 @@ import torch
 
 from multiview.config import Encode
 from multiview.model.devices import HALF
-from multiview.model.layouts import TokenSequence
+from multiview.model.layouts.base import TokenSequence
 
 Tag = TypeVar("Tag")
 Member = tuple[TokenSequence, Tag]

@@ -19,7 +19,7 @@ from multiview.model.base_model.loading import load_model, load_tokenizer, max_p
 from multiview.model.base_model.sentence_transformers import read_pairs
 from multiview.model.batch import moved
 from multiview.model.devices import device, read_behind
-from multiview.model.layouts import PreTrainedTokenizer, TokenSequence
+from multiview.model.layouts.base import PreTrainedTokenizer, TokenSequence
 
 PAIR_LENGTH = 512
 """Longest pair in tokens, unless the model allows less; the longer of the two texts is cut first."""

@@ -21,7 +21,7 @@ from multiview.errors import InputError
 from multiview.model.batch import Batch, make_batch, to_device
 from multiview.model.devices import HALF, device, read_behind, within_gpu_memory, workers
 from multiview.model.encoder import BiEncoder, width
-from multiview.model.layouts import TokenSequence, kept_views
+from multiview.model.layouts.base import TokenSequence, kept_views
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 

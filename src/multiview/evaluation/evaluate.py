@@ -44,7 +44,7 @@ from multiview.steps.context import StepContext
 
 if TYPE_CHECKING:
     from multiview.index.ranker import Ranker
-    from multiview.model.layouts import Layout
+    from multiview.model.layouts.base import Layout
 
 
 def evaluate(context: StepContext) -> None:

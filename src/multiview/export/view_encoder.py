@@ -15,7 +15,7 @@ from multiview.data.sentences import sentence_ends
 from multiview.errors import InputError
 from multiview.model.batch import Batch, make_batch
 from multiview.model.encoder import BiEncoder
-from multiview.model.layouts import kept_views
+from multiview.model.layouts.base import kept_views
 
 
 class ViewEncoder(InputModule):

@@ -13,7 +13,7 @@ from multiview.data.passages import ROW_GROUP, SCHEMA, PassageRows, content_hash
 from multiview.errors import naming
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages
 from multiview.index.view_index import ViewIndex, ranking
-from multiview.model.layouts import Layout
+from multiview.model.layouts.base import Layout
 from multiview.serving.retriever import load_artifacts
 
 VIEWS_AT_ONCE = 4096

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a plan asks for sources of generators, without loading torc
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from multiview.model.base_model.loading import LoadedModel
-    from multiview.model.layouts import PreTrainedTokenizer
+    from multiview.model.layouts.base import PreTrainedTokenizer
 
 INPUT_LENGTH = 512
 """Longest input in tokens; longer inputs are truncated at the end (the authors' code)."""

@@ -15,7 +15,7 @@ from multiview.data.questions import read_questions
 from multiview.errors import InputError
 from multiview.generation.generators import input_length, input_text, load, save
 from multiview.model.devices import within_gpu_memory
-from multiview.model.layouts import PreTrainedTokenizer
+from multiview.model.layouts.base import PreTrainedTokenizer
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 from multiview.training.trainer import ReportingCallback, shared_arguments

@@ -15,7 +15,7 @@ from multiview.data.queries import distinct
 from multiview.data.reading.tables import Row
 from multiview.data.tokens import Span
 from multiview.errors import InputError, counted, naming
-from multiview.model.layouts import Layout, Part, TokenSequence, row_numbers
+from multiview.model.layouts.base import Layout, Part, TokenSequence, row_numbers
 
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex

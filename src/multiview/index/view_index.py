@@ -22,7 +22,7 @@ from multiview.index.approximate import EXACT, FaissObject, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
 from multiview.index.ranking import TieOrder, TopPassages, width
 from multiview.index.stored_views import LONGEST_VIEW, PAIRS_AT_ONCE, score_passages
-from multiview.model.layouts import Layout
+from multiview.model.layouts.base import Layout
 from multiview.steps.context import StepContext
 
 INDEX_FILE = "index.faiss"

@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from multiview.data.arrays import rows_in
-from multiview.model.layouts import TokenSequence
-from multiview.model.layouts.base import TokenRange
+from multiview.model.layouts.base import TokenRange, TokenSequence
 
 
 class Batch(TypedDict):

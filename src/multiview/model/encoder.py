@@ -29,7 +29,8 @@ from multiview.model.base_model.loading import (
 from multiview.model.base_model.sentence_transformers import CHOOSE_ANOTHER, Usage, read_usage
 from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, make_batch, pool
 from multiview.model.dense import DENSE_FILE, make_dense, read_dense
-from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, frame, layout
+from multiview.model.layouts import architecture, layout
+from multiview.model.layouts.base import Layout, PreTrainedTokenizer, frame
 from multiview.model.lora import save_adapter, with_adapter
 from multiview.model.systems import load_settings
 from multiview.steps.context import StepContext

@@ -14,7 +14,7 @@ from multiview.data.answers import answer_views
 from multiview.data.passages import Passage
 from multiview.data.tokens import Mode
 from multiview.model.batch import Groups, make_groups
-from multiview.model.layouts import Layout, TokenSequence, View
+from multiview.model.layouts.base import Layout, TokenSequence, View
 from multiview.training.example_order import Example
 
 GROUP_COST = {"cpu": 64, "cuda": 16384}

@@ -20,7 +20,7 @@ from multiview.evaluation.analyses.matrices import mean_cosines, off_diagonal
 from multiview.model.batch import Batch, Groups, encode_groups, make_groups, to_device
 from multiview.model.devices import HALF
 from multiview.model.encoder import BiEncoder
-from multiview.model.layouts import kept_views
+from multiview.model.layouts.base import kept_views
 from multiview.steps.events import Events
 from multiview.training.batches import locate_views
 from multiview.training.data import ValidationSet

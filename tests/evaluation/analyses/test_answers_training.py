@@ -9,7 +9,7 @@ import pytest
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.evaluation.analyses.answers import KINDS, found_by, training_answers
-from multiview.model.layouts import Part
+from multiview.model.layouts.base import Part
 from tests.fixtures.analysed_model import hand_subject
 from tests.fixtures.artifacts import questions_folder
 from tests.fixtures.snippet_views import PASSAGE, VIEWS, ask

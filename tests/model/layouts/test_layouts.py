@@ -11,7 +11,8 @@ from transformers import AutoTokenizer
 from multiview.config import Model, Train
 from multiview.data.passages import Passage
 from multiview.errors import InputError
-from multiview.model.layouts import LAYOUTS, Part, architecture, check, layout
+from multiview.model.layouts import LAYOUTS, architecture, check, layout
+from multiview.model.layouts.base import Part
 from tests.fixtures.laid_out import PASSAGE, make, tokens, view
 from tests.fixtures.tokenizers import tokenizer
 

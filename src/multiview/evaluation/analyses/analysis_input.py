@@ -21,7 +21,7 @@ from multiview.index.exact import ALL_VIEWS, ViewRange
 from multiview.index.indexed_passages import IndexedPassages, IndexedView
 from multiview.index.ranking import TopPassages
 from multiview.index.view_index import ViewIndex
-from multiview.model.layouts import Layout
+from multiview.model.layouts.base import Layout
 from multiview.negatives.filters import AnswerHits, Positives
 from multiview.steps.events import Events
 

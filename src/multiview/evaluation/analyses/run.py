@@ -19,7 +19,7 @@ from multiview.evaluation.analyses.view_ranges import each_view, first_views, us
 from multiview.evaluation.costs import SINGLE_QUESTION, median_milliseconds
 from multiview.evaluation.files import ANALYSES_PAGE_FILE, METRICS_FILE
 from multiview.evaluation.tables import arrow_markdown
-from multiview.model.layouts import TokenSequence
+from multiview.model.layouts.base import TokenSequence
 
 SHOWN_ROWS = 64
 """Tables with more rows, such as one row per question, are for programs only."""

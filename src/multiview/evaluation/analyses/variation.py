@@ -8,7 +8,7 @@ from scipy.special import entr, softmax
 
 from multiview.data.questions import seeded_hash
 from multiview.evaluation.analyses.analysis_input import SEED, AnalysisInput, Findings, NotApplicable, Table
-from multiview.model.layouts import TokenSequence
+from multiview.model.layouts.base import TokenSequence
 
 
 def local_variation(scores: np.ndarray) -> float:

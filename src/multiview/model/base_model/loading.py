@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from multiview.config import Model
 from multiview.errors import InputError
 from multiview.model.base_model.files import BASE, NEEDED, PICKLED, SAFETENSORS
-from multiview.model.layouts import PreTrainedTokenizer
-from multiview.model.layouts.base import CLS_FIRST, SNIPPET_MEAN
+from multiview.model.layouts.base import CLS_FIRST, SNIPPET_MEAN, PreTrainedTokenizer
 
 LoadedModel: TypeAlias = Any
 """A model as transformers loads it; Any, because type checkers find neither `to` nor `generate` in its classes."""

@@ -5,16 +5,7 @@ Nothing in this package needs torch, so settings can be checked before anything 
 
 from multiview.config import Model, Temperature, Train
 from multiview.errors import InputError, nearest
-from multiview.model.layouts.base import (
-    Layout,
-    Part,
-    PreTrainedTokenizer,
-    TokenSequence,
-    View,
-    frame,
-    kept_views,
-    row_numbers,
-)
+from multiview.model.layouts.base import Layout, PreTrainedTokenizer
 from multiview.model.layouts.camvr import Camvr
 from multiview.model.layouts.dpr import Dpr
 from multiview.model.layouts.dual_cross import DualCross
@@ -23,20 +14,6 @@ from multiview.model.layouts.meta import Meta
 from multiview.model.layouts.mvr import Mvr
 from multiview.model.layouts.parts import EqualSplits, Sentence
 from multiview.model.layouts.sentence_transformer import SentenceTransformer
-
-__all__ = [
-    "LAYOUTS",
-    "Layout",
-    "Part",
-    "TokenSequence",
-    "View",
-    "architecture",
-    "check",
-    "frame",
-    "kept_views",
-    "layout",
-    "row_numbers",
-]
 
 LAYOUTS: dict[str, type[Layout]] = {
     kind.name: kind
