@@ -141,7 +141,7 @@ STEPS = (
     Step(
         name="refresh-report",
         about="One page about a refresh.",
-        version=4,
+        version=5,
         function_path="multiview.report.page:refresh_report",
         inputs=("promotion", "verdict", "changes", "index"),
         recorded_inputs=("changes", "index"),

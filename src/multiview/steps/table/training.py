@@ -23,7 +23,7 @@ _SNIPPETS = tuple(f"make_questions.{name}" for name in ("share", "snippets", "pe
 _SPLIT = Step(
     name="split",
     about="Cut the corpus into Parquet shards, and choose the questions.",
-    version=11,
+    version=12,
     function_path="multiview.data.split:split",
     settings=("corpus", "questions"),
     outputs=(names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
@@ -64,7 +64,7 @@ STEPS = (
     Step(
         name="initial-model",
         about="The pretrained encoder with its viewer tokens, untrained.",
-        version=3,
+        version=4,
         function_path="multiview.model.encoder:initial_model",
         settings=("model",),
         outputs=(names.MODEL,),
