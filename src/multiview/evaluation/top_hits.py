@@ -18,9 +18,7 @@ TOP_HITS_FILE = "best.parquet"
 HITS_PER_QUESTION = 5
 
 QUESTIONS_AT_ONCE = 1024
-"""Number of questions whose passages are read in one pass and held in memory: a multiple of `QUESTIONS_PER_GROUP`."""
-
-QUESTIONS_PER_GROUP = 256
+"""Number of questions whose passages are read in one pass and held in memory."""
 
 SCHEMA = pa.schema(
     {
@@ -87,16 +85,14 @@ def write_top_hits(
     all columns of views are without `find_views`.
     """
     first_spans: list[Span | None] = []
-    views: list[list[HitViews]] = []
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
-        for start in range(0, len(questions), QUESTIONS_PER_GROUP):
-            if find_views and start % QUESTIONS_AT_ONCE == 0:
-                some = range(start, min(start + QUESTIONS_AT_ONCE, len(questions)))
-                views = find_views(some, top.passages[some.start : some.stop, :HITS_PER_QUESTION])
+        for start in range(0, len(questions), QUESTIONS_AT_ONCE):
+            some = range(start, min(start + QUESTIONS_AT_ONCE, len(questions)))
+            first = top.passages[some.start : some.stop, :HITS_PER_QUESTION]
+            views = find_views(some, first) if find_views else [[]] * len(some)
             records: list[dict[str, object]] = []
-            for question in range(start, min(start + QUESTIONS_PER_GROUP, len(questions))):
+            for question, hit_views in zip(some, views, strict=True):
                 hits = top.hits(question)[:HITS_PER_QUESTION]
-                hit_views = views[question % QUESTIONS_AT_ONCE] if find_views else []
                 for column, (passage, score, winner) in enumerate(hits):
                     record = {
                         "qid": questions[question].qid,

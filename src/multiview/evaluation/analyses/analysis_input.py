@@ -20,6 +20,7 @@ from multiview.evaluation.metrics import first_rank, means, top_k_accuracy
 from multiview.index.exact import ALL_VIEWS, ViewRange
 from multiview.index.indexed_passages import IndexedPassages, IndexedView
 from multiview.index.ranking import TopPassages
+from multiview.index.stored_views import sampled_rows
 from multiview.index.view_index import ViewIndex
 from multiview.model.layouts.base import Layout
 from multiview.negatives.filters import AnswerHits, Positives
@@ -182,11 +183,9 @@ class AnalysisInput:
         """Row of each question's first positive passage in the index [q] int64, -1 where the index has none."""
         return self.positives.first
 
-    def random_rows(self, total: int, count: int) -> np.ndarray:
-        """Returns `count` random rows of 0…total-1 by `SEED`, in rising order; all rows where `total` is not larger."""
-        if total <= count:
-            return np.arange(total)
-        return np.sort(np.random.default_rng(SEED).choice(total, count, replace=False))
+    def random_rows(self, count: int) -> np.ndarray:
+        """Returns the rows of `count` random passages of the index by `SEED`, as `sampled_rows` does."""
+        return sampled_rows(len(self.index), count, SEED)
 
     @cached_property
     def corpus(self) -> PassageLookup:
@@ -206,7 +205,7 @@ class AnalysisInput:
     @cached_property
     def sampled_views(self) -> list[list[IndexedView]]:
         """The views that the index holds of up to `SUMMARY_SAMPLE` random passages."""
-        rows = self.random_rows(len(self.index), SUMMARY_SAMPLE)
+        rows = self.random_rows(SUMMARY_SAMPLE)
         return [indexed.views for indexed in self.indexed_passages.read(rows)]
 
     @cached_property

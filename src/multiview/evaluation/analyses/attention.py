@@ -41,7 +41,7 @@ def attention(given: AnalysisInput) -> Findings:
     (ours; CAMVR does not say). The views of empty snippets are included, as in the paper. Metrics
     `attention_divergence` (the mean over i ≠ j), `_min` and `_max`.
     """
-    rows = given.random_rows(len(given.index), PASSAGES)
+    rows = given.random_rows(PASSAGES)
     means = pair_means(_divergences(given, rows), given.layout.max_views)
     if not (metrics := off_diagonal("attention_divergence", means)):
         raise NotApplicable("no sequence has two views")

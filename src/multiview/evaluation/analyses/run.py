@@ -41,7 +41,7 @@ def speed(given: AnalysisInput) -> Findings:
     """
     encoder, longest = Encoder(given.model, given.encode), given.layout.settings.passage_length
     rows = Buckets(given.encode, encoder.device, longest).shape(longest).rows
-    sample = given.random_rows(len(given.index), TIMED_BATCHES * rows)
+    sample = given.random_rows(TIMED_BATCHES * rows)
     passages = [indexed.sequences for indexed in given.indexed_passages.read(sample)]
     _encode(encoder, passages[:rows])  # work that is done only once is not counted
     begun = time.perf_counter()
