@@ -249,7 +249,7 @@ def index(tmp_path_factory) -> str:
     settings = ["model.architecture=camvr", "train.rounds=0"]
     store = LocalStore(project.folder / "store")
     plan = training(gather(str(project.folder / "tiny.yaml"), settings))
-    del plan.nodes[StepPath.of_round("camvr", 0, "evaluate")]
+    del plan.nodes[StepPath("evaluate", "camvr", "round-0")]
     return f"{store.url}/{run_plan(plan, store)['camvr/round-0/index']['index'].folder}"
 
 

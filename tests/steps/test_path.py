@@ -38,7 +38,7 @@ def test_a_path_is_read_back_from_its_text(path):
         ("generate-queries/shard-00", StepPath("generate-queries", shard="shard-00"), None),
         ("camvr/initial-model", StepPath("initial-model", "camvr"), None),
         ("camvr/round-0/encode/shard-03", StepPath("encode", "camvr", "round-0", "shard-03"), 0),
-        ("mvr/round-2/train", StepPath.of_round("mvr", 2, "train"), 2),
+        ("mvr/round-2/train", StepPath("train", "mvr", "round-2"), 2),
         ("dual-cross/warm-up/train", StepPath("train", "dual-cross", "warm-up"), None),
     ],
 )

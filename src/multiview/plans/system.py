@@ -41,7 +41,7 @@ class SystemSteps:
 
     def _add(self, number: int, step: str, config: Config, **inputs: Input | list[Input]) -> Node:
         """Adds a step of a round, which reads the passages; its path leaves out any `-with-…` of the step's name."""
-        path = StepPath.of_round(self.system, number, step.partition("-with-")[0])
+        path = StepPath(step.partition("-with-")[0], self.system, f"round-{number}")
         return self.plan.add(path, step, config, passages=self.data.passages, **inputs)
 
     def _start(self) -> Input:

@@ -27,14 +27,9 @@ class StepPath:
     system: str = ""
     """The system of the step; empty for a step that all systems share."""
     stage: str = ""
-    """The stage of the system's training, such as `round-2` or `warm-up`; empty outside of stages."""
+    """The stage of the system's training, such as `round-2` or `warm-up`; round 0 is the untrained model."""
     shard: str = ""
     """The shard that the step works on; empty for a whole step."""
-
-    @classmethod
-    def of_round(cls, system: str, number: int, step: str) -> Self:
-        """Returns the path of a step in a round of a system's training; round 0 is the untrained model."""
-        return cls(step, system, f"round-{number}")
 
     @classmethod
     def parse(cls, text: str) -> Self:
