@@ -10,7 +10,7 @@ from multiview.data.questions import LARGEST_GRADE, Question, relevance
 from multiview.data.reading.delimited import parse_list
 from multiview.data.reading.tables import Row
 from multiview.data.reading.values import HALF, check_ids, has_half, id_text, is_blank, is_nan, number_text
-from multiview.errors import InputError, counted
+from multiview.errors import InputError, counted, naming
 
 NO_TEXT = (bool, bytes, list, dict)
 """Types of values that cannot be a question's id or text."""
@@ -28,7 +28,7 @@ def checked_question(
     """
     if float in map(type, row.values()):  # pandas and json.dumps write NaN for what is missing
         row = {name: None if is_nan(value) else value for name, value in row.items()}
-    try:
+    with naming(location):
         if row["qid"] is None or is_blank(str(row["qid"])) or is_blank(str(row["question"] or "")):
             raise InputError("no qid or no question; every row needs both")
         for name in ("qid", "question"):
@@ -36,10 +36,8 @@ def checked_question(
                 raise InputError(f"{name} is a text, not {row[name]!r:.80}")
         qid = id_text(row["qid"], "qid")
         check_ids((qid,), "qid")
-        location = f"{location} (question {qid})"
+    with naming(f"{location} (question {qid})"):
         return _question(qid, row, judged, form)
-    except InputError as error:
-        raise InputError(f"{location}: {error}") from None
 
 
 def _question(qid: str, row: Row, judged: Mapping[str, dict[str, int]], form: str) -> Question | None:
