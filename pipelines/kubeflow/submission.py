@@ -1,7 +1,5 @@
 """Submissions: requests that are checked before Kubeflow is contacted, and compiled for its version."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -12,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from multiview import environment, names
 from multiview.artifacts.record import Reference
@@ -108,7 +107,7 @@ class Submission:
             return found
         return found if len(found) == len(self.run.steps) else {}
 
-    def rest(self, found: Mapping[StepPath, StepState]) -> Submission:
+    def rest(self, found: Mapping[StepPath, StepState]) -> Self:
         """Returns the submission of the same run without the steps, and the shards of steps, that are `found`."""
         plan = self.request.plan
         nodes = {}

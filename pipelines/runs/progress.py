@@ -1,10 +1,9 @@
 """The display of a run in progress, read from its state files: a line when a step begins, every half minute while it
 works, and when it ends. On a terminal the running steps follow below."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
+from typing import Self
 
 from rich.console import Group
 from rich.text import Text
@@ -28,7 +27,7 @@ class Progress:
         self.status = self.console.status("")
         self.watch = contextlib.ExitStack()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if self.console.is_terminal:
             self.status.start()
         # A file may vanish between listing and reading, or a bucket may fail; the next poll gets it right.

@@ -38,14 +38,14 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     promotion = _promotion(states)
     if promotion:
         _show_promotion(console, promotion)
-    champion = promotion["champion"] if promotion else None
-    refused = promotion["challenger"] if promotion else None  # when there is no champion yet
+    champion = promotion and promotion["champion"]
     indexes = [reference.address for reference in finished_outputs(states, names.INDEX).values()]
-    index = champion["index"]["address"] if champion else refused or (indexes or [None])[-1]
-    evaluations = [state for state in states if state.step == "evaluate"]
-    of_index = [state for state in evaluations if state.inputs["index"][0].address == index]
-    example = (of_index or evaluations)[-1:]
-    question = _show_example(console, *example) if example else None
+    index = indexes[-1] if indexes else None
+    if promotion:  # refused, where there is no champion yet
+        index = champion["index"]["address"] if champion else promotion["challenger"]
+    evaluated = {state.inputs["index"][0].address: state for state in states if state.step == "evaluate"}
+    example = evaluated.get(index or "") or next(reversed(evaluated.values()), None)
+    question = _show_example(console, example) if example else None
     if tracking_uri:
         uri = without_secrets(tracking_uri)
         local = f"{_command('mlflow')} ui --backend-store-uri {shlex.quote(uri)}"
@@ -108,7 +108,7 @@ def _table(states: list[StepState], metrics: Mapping[str, Mapping[str, float]]) 
 def read_metrics(store: Store, run: str) -> dict[str, dict[str, float]]:
     """Returns the metrics of each system of a run; empty before its evaluation. Raises InputError for an unknown run."""
     states = {state.path: state for state in read_states(store, run)}
-    return _metrics([states[path] for path in read_run(store, run).steps if path in states]) or {}
+    return _metrics([states[path] for path in read_run(store, run).steps if path in states])
 
 
 def _show_promotion(console: Console, promotion: JsonObject) -> None:
@@ -120,17 +120,15 @@ def _show_promotion(console: Console, promotion: JsonObject) -> None:
     console.print()
 
 
-def _metrics(states: list[StepState]) -> dict[str, dict[str, float]] | None:
+def _metrics(states: list[StepState]) -> dict[str, dict[str, float]]:
     """The metrics of each system of the last comparison, of both sides of a refresh, or of the last evaluation."""
-    evaluations = [state for state in states if names.EVALUATION in state.outputs]
-    if _promotion(states):
-        measured = {_row(state): _read(state, names.EVALUATION, METRICS_FILE) for state in evaluations}
-        # The index of nothing, against which the first champion is measured, has none.
-        return {row: metrics for row, metrics in measured.items() if metrics}
     if comparison := _last(states, names.COMPARISON):
         return _read(comparison, names.COMPARISON, METRICS_FILE)
-    evaluation = _last(states, names.EVALUATION)
-    return {_row(evaluation): _read(evaluation, names.EVALUATION, METRICS_FILE)} if evaluation else None
+    evaluations = [state for state in states if names.EVALUATION in state.outputs]
+    shown = evaluations if _promotion(states) else evaluations[-1:]
+    measured = {_row(state): _read(state, names.EVALUATION, METRICS_FILE) for state in shown}
+    # The index of nothing, against which the first champion is measured, has none.
+    return {row: metrics for row, metrics in measured.items() if metrics}
 
 
 def _row(state: StepState) -> str:

@@ -164,9 +164,8 @@ class CorpusScan:
         """Passage id to a hash of its text, of the first passages that files of questions bring beside a corpus."""
         for file in self._asked if settings.corpus.source else ():
             name = detect(file, asked.format, "questions.format", asked.columns.values())
-            if FORMATS[name].repeats and (first := next(passage_tables(file, name), None)):
-                ids, texts = first.column("id").to_pylist(), first.column("text").to_pylist()
-                self._brought.update(zip(ids, map(hash, texts), strict=True))
+            if FORMATS[name].repeats and (read := next(passage_tables(file, name), None)):
+                self._brought |= zip(read["id"].to_pylist(), map(hash, read["text"].to_pylist()), strict=True)
         self._may_repeat = any(FORMATS[name].repeats for name in self.formats.values())
         self._hashes: dict[str, tuple[int, int]] = {}
         """Passage id to hashes of its text and its title, kept where passages may be repeated."""

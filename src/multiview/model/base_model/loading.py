@@ -206,14 +206,13 @@ def add_viewers(
             torch.manual_seed(settings.seed)
             encoder.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     weight = embedding_matrix(encoder)
-    are_first = tokens[: 1 if settings.passage_prompt else 2]
     generator = torch.Generator().manual_seed(settings.seed)
     with torch.no_grad():
         for token in new:
             embedding = torch.randn(weight.shape[1], generator=generator) * VIEWER_STD
             if settings.init in ("cls", CLS_FIRST):
                 embedding += weight[tokenizer.cls_token_id]
-                if settings.init == CLS_FIRST and token not in are_first:
+                if settings.init == CLS_FIRST and token not in tokens[: 1 if settings.passage_prompt else 2]:
                     embedding += _to_first_position(encoder, settings)
             elif settings.init == SNIPPET_MEAN:
                 embedding.zero_()
