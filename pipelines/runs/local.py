@@ -52,11 +52,14 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
                 traceback.print_exc()
                 error = failure
         states = {state.path: state for state in progress.finish()}
+    if isinstance(error, KeyboardInterrupt):  # nobody waits for an MLflow that is away
+        tracking.ship_at_last(store, run.id, tracking_uri, ended="FAILED")
+        raise error
     if unshipped := ship_or_say(store, run, tracking_uri, ended="FAILED" if error else None):
         progress.console.warn(unshipped)
     if error is None:
         return [ended[path] for path in run.steps]
-    if debug or isinstance(error, KeyboardInterrupt):
+    if debug:
         raise error
     for state in states.values():
         if state.failed:

@@ -43,8 +43,9 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     index = indexes[-1] if indexes else None
     if promotion:  # refused, where there is no champion yet
         index = champion["index"]["address"] if champion else promotion["challenger"]
-    evaluated = {state.inputs["index"][0].address: state for state in states if state.step == "evaluate"}
-    example = evaluated.get(index or "") or next(reversed(evaluated.values()), None)
+    evaluations = [state for state in states if state.step == "evaluate"]
+    evaluated = {read.address: state for state in evaluations for read in state.inputs.get("index", ())}
+    example = evaluated.get(index or "") or (evaluations or [None])[-1]
     question = _show_example(console, example) if example else None
     if tracking_uri:
         uri = without_secrets(tracking_uri)

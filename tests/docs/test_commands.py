@@ -27,7 +27,6 @@ from multiview.data import inspection
 from multiview.data.reading.formats import FORMATS
 from multiview.plans import PIPELINES
 from multiview.plans.system import training
-from multiview.refresh import champion
 from multiview.steps.execution import run_step
 from multiview.steps.path import StepPath
 from multiview.steps.work import StepReporter
@@ -184,9 +183,8 @@ def test_runs_read_the_files_that_they_name(documented, files, monkeypatch):
         run_step(node.step, StepReporter(store, "run", "split", "split"), node.config, {})
 
     monkeypatch.setattr(runs_here, "run_and_show", split)
-    monkeypatch.setattr(
-        champion, "check_champion", lambda store, settings: None
-    )  # no store here has a champion
+    # No store here has a champion.
+    monkeypatch.setattr(runs_here, "check_champion", lambda store, settings: None)
     call(pipelines.app, documented, monkeypatch)
     assert list(Path("store").glob("passages/*/artifact.json"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import gc
 import logging
 import re
@@ -19,6 +20,7 @@ from multiview.errors import InputError
 from multiview.index import ranking
 from multiview.refresh import freshness
 from multiview.serving import follow
+from multiview.serving.batching import Batcher, Search
 from multiview.serving.follow import Follower
 from tests.fixtures.answering_server import wait_for
 from tests.fixtures.bucket import emulated_bucket, free_port
@@ -70,6 +72,38 @@ def test_a_request_ends_on_the_index_that_it_began_with_which_is_freed_then(crow
         assert all(each() is not None for each in held)
     assert generations.ending == 0 and generations.loaded(crowned.index("mvr"))
     assert [each() for each in (*held, *views)] == [None] * 4, "without waiting for a collection"
+
+
+def test_an_index_whose_search_fails_as_it_is_replaced_is_freed_without_a_collection(crowned, monkeypatch):
+    """Neither the error nor its traceback, with the frames of the request, holds it in a cycle."""
+    follower = Follower(crowned.store)
+    generations = follower.generations
+
+    async def ask(batcher: Batcher) -> None:
+        with generations.using() as generation:
+            search = batcher.search(generation.retriever, [QUESTION], Search())
+            promote(crowned, "mvr")
+            assert follower.check() and generations.ending == 1
+            await search
+
+    async def serve() -> None:
+        batcher = Batcher(questions=8, waiting=8)
+        running = asyncio.create_task(batcher.run())
+        with pytest.raises(ValueError, match="no memory"):
+            await ask(batcher)
+        running.cancel()
+
+    def fails(*_: object, **__: object) -> None:
+        raise ValueError("no memory")
+
+    monkeypatch.setattr(generations.newest.retriever, "search", fails)
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(serve())
+        assert generations.ending == 0
+    finally:
+        gc.enable()
 
 
 def test_a_champion_that_cannot_be_loaded_is_told_and_the_old_one_goes_on(crowned, caplog, monkeypatch):

@@ -87,6 +87,18 @@ TRAINING = {
         sources=(),
         remarks=("passages whose text in the files of questions, which bring their own, is another one", "'p0'"),
     ),
+    "tevatron with ids alone, and with a text that is none, beside a corpus": Case(
+        {
+            "train.jsonl": lines(
+                {"query": "Who?", "positive_passages": [{"docid": "t0"}]},
+                {"query": "Where?", "positive_passages": [{"docid": "t1", "text": ["a", "b"]}]},
+            ),
+            "p.jsonl": LINES,
+        },
+        questions=[("Who?", (), ("t0",)), ("Where?", (), ("t1",))],
+        settings=("corpus.source=FOLDER/p.jsonl", "questions.source=FOLDER/train.jsonl"),
+        sources=(),
+    ),
     "tevatron whose passages have their titles in some rows": Case(
         {"train.jsonl": lines(*TEVATRON, {**TEVATRON[1], "query": "Who?", "query_id": "s", "positive_passages": [{"docid": "p1", "title": "Bask", "text": BUILT}]})},
         passages=2,

@@ -9,6 +9,7 @@ from multiview import names, tracking
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.steps.events import EventLog
+from multiview.steps.runs import Run, StepState, write_run, write_state
 from multiview.tracking import shipment, shipping
 from tests.fixtures.forked import run_forked
 from tests.fixtures.reported_run import ReportedRun
@@ -144,8 +145,11 @@ def test_sync_goes_on_after_a_broken_run(tmp_path, uri):
     reported = ReportedRun(tmp_path, uri, "zz-fine")
     reported.report_all()
     reported.store.replace("runs/aa-broken/steps/split.json", b"{}")
+    own = StepState(path="own", step="a-step-of-one-s-own", status="done", ended=1.0)
+    write_run(reported.store, Run(id="bb-unknown", pipeline="training", config={}, steps=["own"]))
+    write_state(reported.store, "bb-unknown", own)
     shipped, failed = tracking.sync(reported.store, uri)
-    assert shipped == ["zz-fine"]
+    assert shipped == ["bb-unknown", "zz-fine"]
     assert list(failed) == ["aa-broken"]
     with pytest.raises(InputError, match="typo: there is nothing; is it the right one"):
         tracking.sync(LocalStore(tmp_path / "typo"), uri)

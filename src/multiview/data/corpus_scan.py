@@ -1,10 +1,11 @@
 """A single pass over the whole corpus, which checks ids, texts and columns, and looks for the questions' answers."""
 
+import contextlib
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import product, repeat
+from itertools import islice, product, repeat
 from operator import itemgetter
 
 import pyarrow as pa
@@ -164,8 +165,10 @@ class CorpusScan:
         """Passage id to a hash of its text, of the first passages that files of questions bring beside a corpus."""
         for file in self._asked if settings.corpus.source else ():
             name = detect(file, asked.format, "questions.format", asked.columns.values())
-            if FORMATS[name].repeats and (read := next(passage_tables(file, name), None)):
-                self._brought |= zip(read["id"].to_pylist(), map(hash, read["text"].to_pylist()), strict=True)
+            with contextlib.suppress(InputError):  # of texts that are not used
+                for table in islice(passage_tables(file, name), 1) if FORMATS[name].repeats else ():
+                    passages = zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True)
+                    self._brought |= {id_: hash(text) for id_, text in passages if text}
         self._may_repeat = any(FORMATS[name].repeats for name in self.formats.values())
         self._hashes: dict[str, tuple[int, int]] = {}
         """Passage id to hashes of its text and its title, kept where passages may be repeated."""

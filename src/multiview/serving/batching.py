@@ -83,6 +83,7 @@ class Batcher:
         finally:
             if request in self._requests:  # the client is gone, or the time is up
                 self._requests.remove(request)
+            del request  # an error's traceback holds this frame, and the request would hold the error
 
     async def run(self) -> None:
         """Searches until it is cancelled."""
@@ -121,6 +122,7 @@ class Batcher:
                     await self._answer([request])
             elif not batch[0].answers.done():
                 batch[0].answers.set_exception(error)
+            del batch  # as above
             return
         for request in batch:
             if not request.answers.done():  # else it was cancelled meanwhile

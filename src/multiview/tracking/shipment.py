@@ -236,7 +236,7 @@ def _file(store: Store, state: StepState, kind: str, name: str) -> bytes | None:
 
 def _next(run: Run, states: list[StepState]) -> str:
     """Commands for the lineage, a search in the last index of each system, and a rerun."""
-    made = [state for state in states if state.finished]
+    made = [state for state in states if state.finished and state.step in STEPS]
     outputs = finished_outputs((state for state in made if not STEPS[state.step].forwards), names.INDEX)
     last = last_rounds(StepPath.parse(path) for path in sorted(outputs))
     indexes = [(outputs[str(path)].address, row) for row, path in last.items()]

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
@@ -90,17 +91,22 @@ def ship_step_live(store: Store, run_id: str, path: str, uri: str) -> Iterator[N
     """Ships one step of a run while the block runs, and once more at its end. What could not be shipped is left to the
     run's last step or to `multiview sync`."""
 
-    def ship_at_last() -> None:
-        with contextlib.suppress(Exception):
-            ship(store, run_id, uri, only={path})
-
     try:
         with ship_live(store, run_id, uri, {path}):
             yield
     finally:
-        last = threading.Thread(target=ship_at_last, daemon=True)
-        last.start()
-        last.join(timeout=END_SECONDS)
+        ship_at_last(store, run_id, uri, only={path})
+
+
+def ship_at_last(store: Store, run_id: str, uri: str, **how: Any) -> None:
+    """Ships as `ship` does before a process ends, for `END_SECONDS` at most. What fails is left to a later shipment."""
+
+    def last() -> None:
+        with contextlib.suppress(Exception):
+            ship(store, run_id, uri, **how)
+
+    (thread := threading.Thread(target=last, daemon=True)).start()
+    thread.join(timeout=END_SECONDS)
 
 
 def kill_step(store: Store, run_id: str, state: StepState, uri: str) -> None:

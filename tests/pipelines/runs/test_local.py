@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -22,6 +23,7 @@ from multiview.config import canonical_json
 from multiview.lineage.trace import flaws, trace
 from multiview.steps.runs import Run, RunReference, read_state
 from multiview.steps.table import step
+from multiview.tracking import shipping
 from pipelines.runs import local, progress
 from pipelines.runs.rerun import cut, verify
 from tests.fixtures.documented import words
@@ -293,6 +295,17 @@ def test_of_a_run_that_stops_nothing_runs_on_in_mlflow(tmp_path, failure, monkey
     runs = MlflowClient(project.tracking).search_runs(["1"])
     assert {"mvr", "camvr"} <= {run.info.run_name for run in runs}
     assert {run.info.status for run in runs} == {"FAILED", "FINISHED"}
+
+
+def test_a_run_that_is_stopped_does_not_wait_for_an_mlflow_that_hangs(project, monkeypatch):
+    ended, waited = threading.Event(), []
+    monkeypatch.setattr(shipping, "ship", lambda *_, **__: waited.append(ended.wait(60)))
+    monkeypatch.setattr(tracking, "ship", shipping.ship)
+    monkeypatch.setattr(shipping, "END_SECONDS", 0.1)
+    monkeypatch.setattr(local, "execute", lambda *_: signal.raise_signal(signal.SIGTERM))
+    project("run", "training", "--set", "train.rounds=0", status=130)
+    assert not waited
+    ended.set()
 
 
 def test_what_steps_and_libraries_print_is_in_the_log(project, monkeypatch):
