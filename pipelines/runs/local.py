@@ -24,6 +24,7 @@ from multiview.steps.execution import find_outputs, references_of, run_step
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState, write_run
 from multiview.steps.work import StepReporter, Work
+from multiview.tracking.shipping import ship_at_last
 from multiview.tracking.tags import user
 from pipelines.runs.progress import Progress
 
@@ -53,7 +54,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
                 error = failure
         states = {state.path: state for state in progress.finish()}
     if isinstance(error, KeyboardInterrupt):  # nobody waits for an MLflow that is away
-        tracking.ship_at_last(store, run.id, tracking_uri, ended="FAILED")
+        ship_at_last(store, run.id, tracking_uri, ended="FAILED")
         raise error
     if unshipped := ship_or_say(store, run, tracking_uri, ended="FAILED" if error else None):
         progress.console.warn(unshipped)
