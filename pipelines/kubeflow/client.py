@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kfp_server_api import ApiException
 
 Client: TypeAlias = "kfp_client.Client"
-"""KFP's client by its name, since importing it takes a second."""
+"""KFP's client, known by its name alone because its import takes a second."""
 ApiObject: TypeAlias = Any
 """An object of KFP's API, whose generated classes do not declare the types of their attributes."""
 PAGE_SIZE = 100

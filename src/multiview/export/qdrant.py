@@ -141,9 +141,8 @@ def follow_champion(
         if champion_of(store) == champion:
             _point(client, alias, loaded.name)
             there = [each.name for each in client.get_collections().collections]
-            if (
-                champion_of(store) == champion
-            ):  # else a later one's alias was set back, or its collection is there
+            # Else a later one's alias was set back, or its collection is there.
+            if champion_of(store) == champion:
                 break
     kept = [loaded.name, *islice(_of_others(store, alias, loaded.name), keep)]
     _delete(client, alias, set(there).difference(kept))

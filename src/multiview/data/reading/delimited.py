@@ -59,8 +59,8 @@ def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
 def _holds_rows(place: int, cell: str, delimiter: str, columns: int) -> bool:
     """Whether the lines of a cell are the rest of a row, rows and the beginning of one, up to the cell's `place`.
 
-    A comma before a blank or up to three digits separates no cells: it is prose's, or that of 1,000. Nor does the only
-    one of a line that has blanks before it.
+    A comma before a blank or up to three digits separates no cells: it is prose's, or that of 1,000. In a file of two
+    columns, nor does one after text with blanks.
     """
     first, *others = re.split(r"[\r\n]+", cell)
     if delimiter not in cell or not others or others[-1].count(delimiter) != place:

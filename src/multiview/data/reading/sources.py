@@ -52,8 +52,8 @@ def expand_source(source: str, use: Use) -> list[str]:
     """Returns the files that one source names for a use.
 
     A collection gives its files for the use, and so does a folder whose files are named by splits; any other folder
-    gives its files of a known format, sorted, and a pattern its matches, sorted, without hidden files. BEIR's judgements come with their queries; for the corpus, they give their
-    passages instead.
+    gives its files of a known format, sorted, and a pattern its matches, sorted, without hidden files. BEIR's judgements
+    come with their queries; for the corpus, they give their passages instead.
 
     Raises InputError for a variable that is not set, for a protocol that cannot be read, and if there is no file.
     """
