@@ -26,6 +26,7 @@ from multiview.data.reading.tables import Row
 from multiview.errors import safe, without_secrets
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, TABLE_FILE
 from multiview.evaluation.tables import UNIT, asked_legend, count_generated, markdown_table, trained_legend
+from multiview.metric_names import NDCG, short
 from multiview.refresh.gate import TITLES
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
@@ -33,19 +34,23 @@ from multiview.steps.runs import StepState, finished_outputs, read_run, read_sta
 
 def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
     """Prints a run's results, if there are any, MLflow's page if it is known, and commands to continue with."""
-    if metrics := _metrics(states):
+    metrics = _metrics(states)
+    if metrics:
         show_table(console, _table(states, metrics))
     promotion = _promotion(states)
     if promotion:
         _show_promotion(console, promotion)
     champion = promotion and promotion["champion"]
     indexes = [reference.address for reference in finished_outputs(states, names.INDEX).values()]
-    index = indexes[-1] if indexes else None
-    if promotion:  # refused, where there is no champion yet
-        index = champion["index"]["address"] if champion else promotion["challenger"]
     evaluations = [state for state in states if state.step == "evaluate"]
     evaluated = {read.address: state for state in evaluations for read in state.inputs.get("index", ())}
+    values = {address: metrics.get(_row(state), {}).get(NDCG, 0.0) for address, state in evaluated.items()}
+    index = max(reversed(indexes), key=lambda address: values.get(address, -1.0), default=None)
+    if promotion:  # refused, where there is no champion yet
+        index = champion["index"]["address"] if champion else promotion["challenger"]
     example = evaluated.get(index or "") or (evaluations or [None])[-1]
+    if example and values.get(index or "") and len(metrics) > 1 and not promotion:
+        console.print(f"Best index:   {_row(example)}, by {short(NDCG)}")
     question = _show_example(console, example) if example else None
     if tracking_uri:
         uri = without_secrets(tracking_uri)

@@ -74,6 +74,23 @@ def test_the_question_that_is_shown_is_of_the_index_to_ask(champion, monkeypatch
     assert f"search {champion} --index /a/store/index/{champion}" in asked
 
 
+def test_the_best_index_of_several_is_the_one_to_ask(monkeypatch):
+    values = {"dpr": 0.5, "mvr": 0.75, "untrained": 0.25}
+    monkeypatch.setattr(results, "_metrics", lambda states: {n: {"ndcg_at_10": v} for n, v in values.items()})
+    monkeypatch.setattr(results, "_show_example", lambda console, state: state.path)
+    states = []
+    for name in values:
+        index = Reference(address=f"/a/store/index/{name}", digest="0" * 64)
+        states += [
+            StepState(path=f"{name}/index", step="index", status="done", outputs={names.INDEX: index}),
+            StepState(path=f"{name}/evaluate", step="evaluate", status="done", inputs={"index": [index]}),
+        ]
+    lines = results_of(*states)
+    assert "Best index:   mvr, by nDCG@10" in lines
+    assert sum(line.endswith("--index /a/store/index/mvr") for line in lines) == 2
+    assert "Best index" not in "".join(results_of(*states[:2])[-2:])
+
+
 def test_a_champion_s_figures_are_shown_unless_it_was_measured_against_nothing(monkeypatch):
     monkeypatch.setattr(results, "_promotion", lambda states: {"decision": "promote"})
     evaluation = Reference(address="/store/evaluation/k", digest="0" * 64)
