@@ -40,6 +40,9 @@ def test_settings_decide_the_steps(monkeypatch, capsys) -> None:
     printed = multiview_command(monkeypatch, capsys, *words)
     assert "8,000,000 views; an index" in printed and "No GPU" in printed
     assert "round-1/train" in printed and "round-2" not in printed and "GPU memory" in printed
+    for made, more in (2_000_000, ()), (500, ("questions.limit=500",)):
+        given = [word for each in ("questions.origin=crop", *more) for word in ("--set", each)]
+        assert f"{made:,} training questions" in multiview_command(monkeypatch, capsys, *words, *given)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from mlflow.cli import cli as mlflow_cli
 from multiview.artifacts.store import LocalStore
 from multiview.cli import app as cli
 from multiview.cli.console import Console
-from multiview.cli.inspection import print_inspection
+from multiview.cli.inspection import print_inspection, show_inspection
 from multiview.config.overrides import gather, validate
 from multiview.data import inspection
 from multiview.data.reading.formats import FORMATS
@@ -225,6 +225,19 @@ def test_the_inspection_shown_is_what_it_prints():
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     printed = "\n".join(line.rstrip() for line in lines)
     assert printed in (ROOT / "docs" / "data.md").read_text()
+
+
+def test_inspections_name_the_command_for_data_whose_questions_are_made(tmp_path, capsys):
+    (tmp_path / "passages.jsonl").write_text(
+        "".join(json.dumps({"id": f"p{n}", "text": f"Text {n}."}) + "\n" for n in range(9))
+    )
+    shown = "Run it:  python -m pipelines run comparison --preset snippet-means --set"
+    for settings, line in (
+        ([], "or have some made: --set questions.origin=crop"),
+        (["questions.origin=crop"], shown),
+    ):
+        show_inspection([str(tmp_path / "passages.jsonl")], [], settings)
+        assert line in capsys.readouterr().out
 
 
 def test_the_table_of_formats_is_the_code_s():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from gc import freeze
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -248,8 +250,8 @@ def plan(
     passages: Annotated[float, _counted("Passages of the corpus, as in 21e6.")],
     words: Annotated[float, _counted("Words per passage; default: DPR's.")] = 100,
     training_questions: Annotated[
-        float, _counted("Training questions; default: DPR's of Natural Questions.")
-    ] = 58_880,
+        float | None, _counted("Training questions; default: those that are made, or 58,880 as DPR.")
+    ] = None,
     dev_questions: Annotated[float, _counted("Dev questions; default: DPR's of Natural Questions.")] = 8_757,
     changed: Annotated[
         float, typer.Option(min=0, max=1, help="Share of the passages that a refresh finds changed.")
@@ -274,13 +276,17 @@ def plan(
     """Estimate time, GPUs, memory and disk of each step, and the bytes of each kind of index."""
     from multiview.cli.plan import plan_lines
     from multiview.config.overrides import gather
-    from multiview.plans.estimate import base_config
+    from multiview.plans.estimate import base_config, drafts
     from multiview.plans.scenario import Scenario, shape_of
 
     overrides = gather(presets, settings or [])
-    data = round(passages), words, round(training_questions), round(dev_questions)
-    shape = shape_of(model or base_config(pipeline, overrides).model.base)
-    scenario = Scenario(*data, shape, changed, gpus, gpu, cores, memory * 1e9)
+    config = base_config(pipeline, overrides)
+    data = round(passages), words, round(training_questions or 58_880), round(dev_questions)
+    shape = shape_of(model or config.model.base)
+    scenario = Scenario(*data, shape, changed, gpus, gpu, cores, memory * 1e9, config)
+    if training_questions is None and config.questions.origin != "labelled":
+        made = min(drafts(scenario), config.questions.limit or sys.maxsize)
+        scenario = replace(scenario, questions=round(made))
     measured = (open_store(store), calibrated) if calibrated else None
     print(*plan_lines(pipeline, scenario, overrides, measured), sep="\n")
 

@@ -29,14 +29,12 @@ FILES = 3
 def show_inspection(sources: Sequence[str], presets: Sequence[str], settings: Sequence[str]) -> Inspection:
     """Inspect and print the data that a run would read. Raises InputError for unreadable data, and without a source."""
     settings = [*settings, *source_settings(sources, presets, settings)]
+    config = validate(gather(presets, settings))
     with Console(stderr=True).status("reading") as status:
-        inspection = data.inspect(
-            validate(gather(presets, settings)),
-            lambda number: status.update(f"{counted(number, 'passage')} read"),
-        )
+        inspection = data.inspect(config, lambda number: status.update(f"{counted(number, 'passage')} read"))
     options = [word for preset in presets for word in ("--preset", preset)]
     options += [word for setting in settings for word in ("--set", setting)]
-    print_inspection(Console(), inspection, options)
+    print_inspection(Console(), inspection, options, config.questions.origin)
     return inspection
 
 
@@ -50,8 +48,11 @@ def source_settings(sources: Sequence[str], presets: Presets, settings: Sequence
     ]
 
 
-def print_inspection(console: Console, inspection: Inspection, options: Sequence[str]) -> None:
-    """Print all of an inspection, ending with the command that would run on these data, with its `options`."""
+def print_inspection(
+    console: Console, inspection: Inspection, options: Sequence[str], origin: str = "labelled"
+) -> None:
+    """Print all of an inspection, ending with the command that would run on these data, with its `options`; `origin` is
+    where its questions come from."""
     if inspection.formats.get("corpus"):
         _print_heading(console, inspection, "corpus")
         _print_rows(console, _passages(inspection), [*map(_first_passage, inspection.first_passages)])
@@ -63,12 +64,13 @@ def print_inspection(console: Console, inspection: Inspection, options: Sequence
     _print_problems(console, "Problems", inspection.problems)
     if inspection.remarks.counts:
         _print_problems(console, "Remarks", inspection.remarks)
-    if inspection.questions["train"]:
+    if inspection.questions["train"] or (origin != "labelled" and inspection.passages):
         preset = [] if "--preset" in options else ["--preset", "snippet-means"]
         line = shlex.join(["python", "-m", "pipelines", "run", "comparison", *preset, *options])
         console.print(Text.assemble(("Run it:  ", "bold"), line), soft_wrap=True)
     else:
-        console.print(f"To run it, name training questions: --set {SETTING['train']}=…")
+        line = f"To run it, name training questions: --set {SETTING['train']}=…, or have some made: --set questions.origin=crop"
+        console.print(line, soft_wrap=True)
 
 
 def _print_problems(console: Console, title: str, problems: Problems) -> None:
