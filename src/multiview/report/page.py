@@ -60,12 +60,13 @@ def report(context: StepContext) -> None:
 def refresh_report(context: StepContext) -> None:
     """Step: write one self-contained HTML page about a refresh: the changes, how the index was made, and the verdict.
 
-    Inputs: `promotion`, `verdict`, `changes` and `index`; output `report`: `report.html`.
+    Inputs: `promotion`, `verdict`, `changes`, `index`, and `evaluation`, the challenger's; output `report`: `report.html`.
     """
     promotion = json.loads((context.input("promotion").path / names.PROMOTION_FILE).read_bytes())
     changes, index = (load_record(context.recorded_input(name).address)[1] for name in ("changes", "index"))
     verdict = read_verdict(context.input("verdict").path)
-    _write(context, render_refresh(promotion, verdict, changes, index))
+    asked = tables.asked_legend(*tables.count_generated(context.input("evaluation").path))
+    _write(context, render_refresh(promotion, verdict, changes, index, asked))
 
 
 def _write(context: StepContext, page: str) -> None:
@@ -98,7 +99,9 @@ def render(contents: Contents) -> str:
     )
 
 
-def render_refresh(promotion: JsonObject, verdict: Verdict, changes: Record, index: Record) -> str:
+def render_refresh(
+    promotion: JsonObject, verdict: Verdict, changes: Record, index: Record, generated_legend: str
+) -> str:
     """Returns the page about a refresh as HTML. Facts that a record lacks are left out."""
     challenger = {"challenger": {name: metric.challenger for name, metric in verdict.metrics.items()}}
     made = f"{counted(index.facts['passages'], 'passage')}, {counted(index.facts['views'], 'view')}"
@@ -109,6 +112,7 @@ def render_refresh(promotion: JsonObject, verdict: Verdict, changes: Record, ind
         promotion=promotion,
         metrics={name: verdict.metrics[name] for name in tables.metric_columns(challenger)},
         confidence=CONFIDENCE,
+        generated_legend=generated_legend,
         counts={called: changes.facts[name] for name, called in COUNTS.items() if name in changes.facts},
         whole=changes.facts.get("full"),
         rebuilt=index.facts.get("rebuilt"),

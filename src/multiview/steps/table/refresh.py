@@ -141,9 +141,9 @@ STEPS = (
     Step(
         name="refresh-report",
         about="One page about a refresh.",
-        version=5,
+        version=6,
         function_path="multiview.report.page:refresh_report",
-        inputs=("promotion", "verdict", "changes", "index"),
+        inputs=("promotion", "verdict", "changes", "index", "evaluation"),
         recorded_inputs=("changes", "index"),
         outputs=(names.REPORT,),
     ),
