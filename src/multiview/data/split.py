@@ -108,7 +108,7 @@ def check_sources(settings: Config) -> None:
         raise InputError(
             "questions.source: no questions are named; name the files of the training questions"
             + (f", as in questions.source={collection}" if collection else "")
-            + ", or have some made from the corpus with questions.origin=crop"
+            + ", or have some made from the corpus with questions.origin=crop (for a refresh, set questions.dev_source)"
         )
     if not settings.corpus.source:
         raise InputError("corpus.source: questions are made from the corpus, and none is named")

@@ -6,7 +6,7 @@ from multiview.config import Config
 from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError
 from multiview.generation.generators import published
-from multiview.model.systems import architecture_label, shared
+from multiview.model.systems import shared
 from multiview.plans.data import check_names, generated_queries, generator_of, reads_queries
 from multiview.plans.plan import Input, Node, Plan
 from multiview.plans.system import index_step
@@ -25,9 +25,7 @@ def refresh(overrides: Overrides) -> Plan:
     _check_questions(config)
     if config.refresh.model:
         split_address(config.refresh.model, "refresh.model: ")
-    # Also by the name of the step `promote`, where MLflow may first see the model.
-    systems = (names.CHALLENGER, names.CHAMPION, "promote")
-    plan = Plan("refresh", architectures=dict.fromkeys(systems, architecture_label(config.model)))
+    plan = Plan("refresh")
     champion = plan.add(StepPath("champion"), "champion", config)
     old, model = champion.output(names.INDEX), champion.output(names.MODEL)
     old_passages, old_model = champion.output(names.PASSAGES), champion.output(names.CHAMPION_MODEL)
@@ -57,6 +55,7 @@ def refresh(overrides: Overrides) -> Plan:
     decided = {"champion": champion, "verdict": verdict, **new_inputs}
     promotion = plan.add(StepPath("promote"), "promote", config, **decided)
     told = {"promotion": promotion, "verdict": verdict, "changes": changes, "index": index}
+    told |= {"evaluation": challenger_evaluation}
     plan.add(StepPath("report"), "refresh-report", config, **told)
     if config.export.formats:
         promoted = plan.add(StepPath("champion-now"), "champion-now", config, promotion=promotion)
@@ -98,7 +97,7 @@ def _check_questions(config: Config) -> None:
     if asked.origin != "labelled" and not asked.source and not asked.dev_source:
         raise InputError(
             f"questions.origin={asked.origin}: a refresh makes no questions, and its gate needs some: set "
-            "questions.dev_source to labelled ones, or to the dev questions of the run that trained the champion"
+            "questions.dev_source to labelled ones, or to those of the run that trained the champion, as in dev_questions/KEY/attempts/*/questions.parquet of its store"
         )
 
 
