@@ -97,7 +97,8 @@ def _check_questions(config: Config) -> None:
     if asked.origin != "labelled" and not asked.source and not asked.dev_source:
         raise InputError(
             f"questions.origin={asked.origin}: a refresh makes no questions, and its gate needs some: set "
-            "questions.dev_source to labelled ones, or to those of the run that trained the champion, as in dev_questions/KEY/attempts/*/questions.parquet of its store"
+            "questions.dev_source to labelled ones, or to those of the run that trained the champion, as in "
+            "dev_questions/KEY/attempts/*/questions.parquet of its store"
         )
 
 
