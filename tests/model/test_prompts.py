@@ -1,5 +1,6 @@
 """No question without its prompt: what tokenizers are given on each path, from the warm-up to an exported model."""
 
+import re
 import runpy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,22 +14,25 @@ from transformers import PreTrainedTokenizerFast
 import multiview
 from multiview.artifacts.record import describe_files, digest_of
 from multiview.artifacts.store import LocalStore
-from multiview.config import Model
+from multiview.config import Config, Model
 from multiview.data.passages import read_passages
 from multiview.data.queries import iterate_queries
 from multiview.data.questions import read_questions
 from multiview.errors import InputError
 from multiview.export.sentence_transformers import write_sentence_transformers
 from multiview.index.view_index import ViewIndex
-from multiview.model.encoder import BiEncoder
+from multiview.model.base_model.sentence_transformers import trained_prompts
+from multiview.model.encoder import BiEncoder, initial_model
 from multiview.model.systems import load_settings, resolve
 from multiview.plans.system import training
 from multiview.refresh.champion import check_champion
 from multiview.serving.follow import Generation, Generations
 from multiview.serving.search_service import Serving
+from multiview.steps.context import StepContext
 from tests.fixtures import inprocess
 from tests.fixtures.answering_server import answering
 from tests.fixtures.corpus import squad_corpus
+from tests.fixtures.events import RecordedEvents
 from tests.fixtures.project import ROOT
 from tests.fixtures.sentence_transformers_base import save_base
 from tests.fixtures.tiny import tiny_t5
@@ -186,3 +190,36 @@ def test_another_prompt_is_another_model_and_none_leaves_no_trace(paths: Paths, 
         InputError, match="model.question_prompt: 'whom: ', but refresh.model: .* has 'who: '"
     ):
         check_champion(LocalStore(tmp_path / "store"), resolve({**paths.settings, **refresh}))
+
+
+def test_the_documents_bases_get_the_prompts_they_were_trained_with() -> None:
+    page = (ROOT / "docs" / "bases.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^python -m pipelines run .*model\.base=(\S+)(.*)$", page, re.M)
+    assert len(commands) > 9
+    for base, rest in commands:
+        prompts = dict(re.findall(r"model\.(\w+)_prompt=\"(.*?)\"", rest))
+        assert trained_prompts(base) == (prompts.get("question", ""), prompts.get("passage", "")), base
+        assert (
+            trained_prompts(f"gs://bucket/{base}/") == trained_prompts(f"{base}@v1") == trained_prompts(base)
+        )
+    assert trained_prompts("intfloat/e5-mistral-7b-instruct") == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "given", "missed"),
+    [
+        ("e5-base-v2", {}, {}, ['model.question_prompt="query: "', 'model.passage_prompt="passage: "']),
+        ("e5-base-v2", {}, {"question_prompt": "query: "}, ['model.passage_prompt="passage: "']),
+        ("e5-base-v2", {}, {"question_prompt": "", "passage_prompt": ""}, []),
+        ("e5-base-v2", PROMPTS, {}, []),
+        ("all-MiniLM-L6-v2", {}, {}, []),
+    ],
+)
+def test_a_base_without_its_prompts_is_missed_in_a_line(
+    name: str, made: dict[str, str], given: dict[str, str], missed: list[str], base: Path, tmp_path: Path
+) -> None:
+    folder, events = tmp_path / name, RecordedEvents()
+    save_base(folder, base, prompts=made)
+    settings = Config.partial({"model": Model(base=str(folder), architecture="dpr", **given)})
+    initial_model(StepContext(settings, {}, {"model": tmp_path / "model"}, events))
+    assert re.findall(r"model\.\w+_prompt=\".*?\"", " ".join(events.warnings)) == missed

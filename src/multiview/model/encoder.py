@@ -26,7 +26,12 @@ from multiview.model.base_model.loading import (
     normalise_first,
     quiet,
 )
-from multiview.model.base_model.sentence_transformers import CHOOSE_ANOTHER, Usage, read_usage
+from multiview.model.base_model.sentence_transformers import (
+    CHOOSE_ANOTHER,
+    Usage,
+    read_usage,
+    trained_prompts,
+)
 from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, make_batch, pool
 from multiview.model.dense import DENSE_FILE, make_dense, read_dense
 from multiview.model.layouts import architecture, layout
@@ -323,8 +328,19 @@ def load_layout(folder: Path) -> Layout:
 
 def initial_model(context: StepContext) -> None:
     """Step: creates the model that training starts from (`settings.model`) and saves it as output `model`."""
-    model = BiEncoder.create(context.settings.model)
+    given = context.settings.model
+    model = BiEncoder.create(given)
     model.save(context.output("model"))
+    trained = zip(("question_prompt", "passage_prompt"), trained_prompts(given.base), strict=True)
+    unset = [
+        f'model.{name}="{prompt}"'
+        for name, prompt in trained
+        if prompt and (getattr(given, name), getattr(model.settings, name)) == (None, None)
+    ]
+    if unset:
+        context.events.warning(
+            f"{BASE}: {given.base} was trained with prompts that its files do not name: set {', '.join(unset)}, or '' for none"
+        )
     context.events.fact(
         dimension=model.dim,
         question_prompt=model.layout.question_prompt or "none",

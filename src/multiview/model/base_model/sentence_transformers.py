@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from multiview.config import DenseLayer, JsonObject, Pooling
@@ -30,6 +30,13 @@ ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 
 CHOOSE_ANOTHER = "choose another base or architecture"
 """What error lines advise for a base that is not supported."""
+
+_TRAINED_WITH = {
+    r"(multilingual-)?e5-(small|base|large)(-v2)?": ("query: ", "passage: "),
+    r"bge-(small|base|large)-en(-v1\.5)?": ("Represent this sentence for searching relevant passages: ", ""),
+    r"nomic-embed-text-v1(\.5)?|modernbert-embed-(base|large)": ("search_query: ", "search_document: "),
+}
+"""The prompts of questions and passages that bases of these names were trained with, though no file of theirs says so."""
 
 _CHAIN = re.compile("Transformer Pooling( Dense)*( Normalize)?")
 _READ = {
@@ -201,6 +208,12 @@ def _prompts(made: JsonObject) -> tuple[str, str]:
         for prefix, prompt in zip(prefixes, (prompts.get("query") or "", passage), strict=True)
     )
     return question, passage
+
+
+def trained_prompts(base: str) -> tuple[str, str]:
+    """Returns the prompts of questions and passages that the base of this name was trained with, as far as known."""
+    name = PurePosixPath(base.partition("@")[0]).name
+    return next((made for known, made in _TRAINED_WITH.items() if re.fullmatch(known, name)), ("", ""))
 
 
 def _pooling(config: JsonObject) -> Pooling:
