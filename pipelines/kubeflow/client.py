@@ -110,6 +110,12 @@ def create_pipeline(client: ApiObject, name: str, namespace: str | None) -> str:
     return client.pipelines.pipeline_service_create_pipeline(pipeline=wanted).pipeline_id
 
 
+def delete_recurring_run(client: ApiObject, identity: str) -> None:
+    """Deletes a recurring run but not its run in progress, for which KFP's own method has no option."""
+    delete = client.recurring_runs.recurring_run_service_delete_recurring_run
+    delete(recurring_run_id=identity, propagation_policy="ORPHAN")
+
+
 def api_client(client: ApiObject) -> ApiObject:
     """Returns the generated client below KFP's, on which connections and requests can be configured."""
     return client.healthzs.healthz_service_get_healthz.__self__.api_client

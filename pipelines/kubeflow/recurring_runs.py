@@ -12,7 +12,7 @@ from multiview.config.overrides import gather, merge
 from multiview.errors import InputError, naming, nearest
 from multiview.plans.request import Request
 from pipelines.kubeflow import start, submission
-from pipelines.kubeflow.client import ApiObject, Client, explained, list_all
+from pipelines.kubeflow.client import ApiObject, Client, delete_recurring_run, explained, list_all
 from pipelines.kubeflow.connection import Profile
 from pipelines.kubeflow.schedules import Entry, Schedule
 from pipelines.kubeflow.submission import Package, Submission
@@ -151,7 +151,7 @@ def _delete(client: Client, recurring_runs: Iterable[str]) -> None:
 
     for identity in recurring_runs:
         try:
-            client.delete_recurring_run(identity)
+            delete_recurring_run(client, identity)
         except ApiException as error:
             if error.status != 404:  # already gone
                 raise

@@ -9,7 +9,7 @@ from multiview.steps.runs import Run
 from pipelines.kubeflow.schedules import check_cron
 from tests.fixtures.kubeflow_server import Fault
 from tests.fixtures.project import ROOT
-from tests.fixtures.schedules import NIGHTLY, WEEKLY, write
+from tests.fixtures.schedules import NIGHTLY, WEEKLY, run_of, write
 
 
 @pytest.fixture
@@ -76,6 +76,20 @@ def test_what_differs_is_replaced_and_what_is_gone_deleted(kubeflow, apply):
     assert apply({**NIGHTLY, "enabled": False}) == ["nightly: replaced"]
     assert apply() == ["nightly: deleted"]
     assert not kubeflow.recurring
+
+
+def test_a_run_in_progress_goes_on_without_its_schedule(kubeflow, apply, command):
+    """Kubernetes would delete its workflow with the recurring run (kubeflow/pipelines#12573)."""
+    apply(NIGHTLY)
+    for change in ({"cron": "0 30 3 * * *"}, {"enabled": False}, None):
+        (recurring,) = kubeflow.recurring.values()
+        started = run_of(recurring, f"run-{len(kubeflow.runs)}", state="RUNNING")
+        kubeflow.runs[started.run_id] = started
+        if change:
+            assert apply({**NIGHTLY, **change}) == ["nightly: replaced"]
+        else:
+            command(f"schedule delete nightly --host {kubeflow.url}")
+    assert not kubeflow.recurring and len(kubeflow.runs) == 3 and not kubeflow.cascaded
 
 
 def test_there_are_never_two_of_one_name(kubeflow, apply):

@@ -13,23 +13,12 @@ from multiview.artifacts.store import LocalStore
 from multiview.steps.runs import Start, StepState, write_start, write_state
 from pipelines.kubeflow.schedules import Entry, cron_times, status
 from tests.fixtures.champions import champion, read_again
-from tests.fixtures.schedules import NIGHTLY, WEEKLY, write
+from tests.fixtures.schedules import NIGHTLY, WEEKLY, run_of, write
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
 """Its first instant."""
 NOW = MONDAY + timedelta(days=1, hours=12)
 ENTRY = Entry("1", "nightly", "0 0 3 * * *", True, "refresh", "d", created=MONDAY)
-
-
-def run_of(recurring, name: str = "run", ago: timedelta = timedelta(), **fields) -> api.V2beta1Run:
-    """A run that a recurring run has started some time ago."""
-    return api.V2beta1Run(
-        run_id=name,
-        recurring_run_id=recurring.recurring_run_id,
-        experiment_id=recurring.experiment_id,
-        created_at=datetime.now(UTC) - ago,
-        **{"state": "SUCCEEDED", **fields},
-    )
 
 
 def run(hours: float, state: str | None = "SUCCEEDED") -> api.V2beta1Run:
