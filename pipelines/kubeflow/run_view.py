@@ -30,7 +30,7 @@ CANCELLED = {"CANCELING", "CANCELED"}
 """States of a run that a person ended. If its workflow ends during a step, FAILED follows CANCELING."""
 SILENCE = timedelta(minutes=20)
 """Silence after which a run's workflow may be gone: Kubeflow then has it RUNNING, or CANCELING, for ever. A working
-step writes its progress every half minute, and the longest pause between two attempts is 16 minutes."""
+step writes its progress every half minute, but not while it waits for its nodes or for its next attempt."""
 DRIVER = "-driver"
 
 
@@ -185,18 +185,21 @@ def silence_of(view: RunView, find: Callable[[], Store | None], submission: Subm
     from pipelines.kubeflow.pods import WAIT_HOURS, Pods
 
     heard, now, run = view.heard, datetime.now(UTC), submission.run.id
+    pods, hours = Pods(submission.config), [0.0]
     store = find() if now - heard > SILENCE else None
     for state in read_states(store, run) if store else ():
         progress = read_progress(store, state.attempt) if store and state.status == "running" else None
         last = max(state.started, state.ended or 0.0, progress.time if progress else 0.0)
         heard = max(heard, datetime.fromtimestamp(last, UTC))
+        if not state.finished:  # silent until its next attempt, and while its nodes wait for each other
+            pod = pods.pod(state.step)
+            hours.append(pod.backoff_seconds * 2**pod.retries / 7200 + WAIT_HOURS * (pod.nodes > 1))
     if now - heard <= SILENCE:
         return "", False
-    # A pod waits for a node, or with several nodes also for the others, and then runs.
-    pods = map(Pods(submission.config).pod, STEPS)
-    hours = max(WAIT_HOURS * min(pod.nodes, 2) + pod.timeout_hours for pod in pods)
-    gone = now - heard > SILENCE + timedelta(hours=hours) or bool(store and not view.waits)
-    going = "a pod of it waits for a node or its image" if view.waits else "a step of it is long"
+    if view.waits or not store:  # a pod waits for a node, or with several nodes also for the others, and then runs
+        hours = [WAIT_HOURS * min(pod.nodes, 2) + pod.timeout_hours for pod in map(pods.pod, STEPS)]
+    gone = now - heard > SILENCE + timedelta(hours=max(hours))
+    going = "a pod of it waits for a node or its image" if view.waits else "a step of it is long or waits"
     why = "its workflow is gone" if gone else f"{going}, or its workflow is gone"
     since = f"nothing has been heard of it since {heard:%Y-%m-%d %H:%M} UTC"
     return f"{since}: {why}; --again starts another run beside it", gone

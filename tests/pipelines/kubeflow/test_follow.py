@@ -95,7 +95,7 @@ def test_what_may_still_be_going_is_said_once_and_waited_for(
 @pytest.mark.parametrize(
     ("phase", "hours", "why", "status"),
     [
-        ("Running", 83, "a step of it is long, or", 0),
+        ("Running", 83, "a step of it is long or waits, or", 0),
         ("Running", 85, "UTC: its workflow is gone", 1),
         ("Pending", 85, "its workflow is gone; --again starts another run beside it", 1),
     ],
@@ -106,6 +106,26 @@ def test_a_step_may_be_silent_for_as_long_as_its_pod_may_wait_and_run(
     looks = Argo(kubeflow, *[("RUNNING", {"open-run": phase})] * 3, ("SUCCEEDED", OPENED))
     options = "--set kubeflow.steps.train.timeout_hours=72"
     assert why in followed(each(looks, silent(hours)), options, status)
+
+
+NODES, BACKOFF = "kubeflow.steps.train.nodes=2", "kubeflow.gpu.backoff_seconds=1800"
+
+
+@pytest.mark.parametrize("said", ["running", "failed"])
+@pytest.mark.parametrize(
+    ("setting", "hours", "status"),
+    [(NODES, 0.5, 0), (NODES, 12.5, 1), (BACKOFF, 0.5, 0), (BACKOFF, 1.5, 1), ("train.epochs=1", 0.5, 1)],
+)
+def test_nodes_and_a_next_attempt_are_waited_for(kubeflow, followed, store, said, setting, hours, status):
+    looks = Argo(kubeflow, *[("RUNNING", {**BEFORE, "train": "Running"})] * 3, ("SUCCEEDED", OPENED))
+
+    def begun(run) -> None:
+        state = StepState(path="camvr/round-1/train", step="train", status=said)
+        write_state(open_store(store), run.display_name, state)
+
+    printed = followed(each(looks, silent(hours), begun), f"--set {setting}", status)
+    gone = "its workflow is gone" if status else "a step of it is long or waits, or its workflow is gone"
+    assert f" UTC: {gone}; --again" in printed
 
 
 UNKNOWN = {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "r/cpu:1"'}}
