@@ -14,6 +14,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from urllib3.util import Retry
 
 from multiview import environment
 from multiview.artifacts.store import LocalStore
@@ -213,6 +214,21 @@ def test_a_job_that_somebody_deletes_is_an_error(cluster: Clusters, tmp_path: Pa
     (job,) = here.jobs.values()
     here.delete(job)
     assert starter.wait(60) == 1
+
+
+def test_a_job_is_followed_while_the_api_server_is_away_for_minutes(cluster: Clusters, monkeypatch) -> None:
+    here, pauses = cluster(), []
+
+    def sleep(retry: Retry, response: Any = None) -> None:
+        pauses.append(retry.get_backoff_time())
+        if sum(pauses) > 240:
+            here.refuse = None
+
+    monkeypatch.setattr(Retry, "sleep", sleep)
+    jobs = TrainJobs()
+    job = jobs.create(job_here())
+    here.refuse = 503
+    assert jobs.follow(job)["type"] == "Complete"
 
 
 def test_the_job_of_another_try_is_not_deleted(cluster: Clusters, tmp_path: Path) -> None:

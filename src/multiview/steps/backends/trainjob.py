@@ -236,6 +236,6 @@ def _api_client() -> KubernetesObject:
         raise InputError(
             "the token for Kubernetes has a line end or another character that no header can hold"
         )
-    retries = Retry(total=6, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504))
+    retries = Retry(total=10, backoff_factor=1, backoff_max=60, status_forcelist=(429, 500, 502, 503, 504))
     configuration.retries = retries  # pyright: ignore[reportAttributeAccessIssue]
     return client.ApiClient(configuration)
