@@ -163,17 +163,18 @@ def corpora(stores: Iterable[str]) -> Iterator[Status]:
 def status(entry: Entry, last: ApiObject | None, now: datetime, why: str = "") -> Status:
     """Returns the status of a recurring run whose latest run, `last`, failed because of `why`; `now` is in its cron's
     time zone. It is overdue if a run was due more than `GRACE` ago and the latest has ended; a run that is still
-    active holds the next one back."""
+    active holds the next one back, and is an alarm once it has held back two."""
     if not entry.enabled:
         return Status("disabled")
     began = last.created_at.astimezone(now.tzinfo) if last else None
-    due = next(cron_times(entry.cron, began or entry.created.astimezone(now.tzinfo)))
+    times = cron_times(entry.cron, began or entry.created.astimezone(now.tzinfo))
+    due = next(times)
     latest = f"{RunView(last).word}, began {_shown(began)}" if last and began else "has not run yet"
     latest += f" ({why})" if why else ""
     if due > now - GRACE:
         return Status(f"{latest}; next {_shown(due)}", bool(why))
     if last and not RunView(last).ended:
-        return Status(f"{latest}; holds back the next, of {_shown(due)}")
+        return Status(f"{latest}; holds back the next, of {_shown(due)}", next(times) <= now - GRACE)
     question = "does Kubeflow's scheduled workflow controller run?"
     return Status(f"overdue since {_shown(due)}; {latest}: {question}", alarm=True)
 

@@ -52,6 +52,12 @@ def test_one_that_did_not_run_is_overdue_since_then(last, since):
     assert found.alarm and found.text.startswith(f"overdue since {since}")
 
 
+@pytest.mark.parametrize(("days", "alarm"), [(2, False), (3, True), (30, True)])
+def test_a_run_that_holds_back_a_second_start_is_an_alarm(days, alarm):
+    found = status(ENTRY, run(3, "RUNNING"), MONDAY + timedelta(days=days))
+    assert "; holds back the next, of 2026-11-17 03:00 UTC" in found.text and found.alarm == alarm
+
+
 def test_kubeflow_may_take_some_minutes_and_a_new_schedule_waits():
     assert not status(ENTRY, run(3), MONDAY + timedelta(hours=27, minutes=5)).alarm
     assert status(ENTRY, run(3), MONDAY + timedelta(hours=27, minutes=15)).alarm
