@@ -191,12 +191,14 @@ def silence_of(view: RunView, find: Callable[[], Store | None], submission: Subm
         progress = read_progress(store, state.attempt) if store and state.status == "running" else None
         last = max(state.started, state.ended or 0.0, progress.time if progress else 0.0)
         heard = max(heard, datetime.fromtimestamp(last, UTC))
-        if not state.finished:  # silent until its next attempt, and while its nodes wait for each other
+        # It is silent until its next attempt, and while its nodes wait for each other.
+        if not state.finished:
             pod = pods.pod(state.step)
             hours.append(pod.backoff_seconds * 2**pod.retries / 7200 + WAIT_HOURS * (pod.nodes > 1))
     if now - heard <= SILENCE:
         return "", False
-    if view.waits or not store:  # a pod waits for a node, or with several nodes also for the others, and then runs
+    # A pod waits for a node, or with several nodes also for the others, and then runs.
+    if view.waits or not store:
         hours = [WAIT_HOURS * min(pod.nodes, 2) + pod.timeout_hours for pod in map(pods.pod, STEPS)]
     gone = now - heard > SILENCE + timedelta(hours=max(hours))
     going = "a pod of it waits for a node or its image" if view.waits else "a step of it is long or waits"
