@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -162,9 +161,21 @@ def check_connection(connection: Connection) -> None:
         file = getattr(connection, name)
         if file and not Path(file).is_file():
             raise InputError(f"{name}: there is no file {file}")
-    if connection.kube_context and not connection.host:
-        from kubernetes import config
+    if connection.host:
+        return
+    from kubernetes import client, config
 
+    # With one of these KFP's client looks for no address.
+    for name, variable in (("token", environment.KFP_TOKEN), ("iap_client_id", environment.IAP_CLIENT_ID)):
+        if getattr(connection, name):
+            raise InputError(f"{name}: give --host (KF_PIPELINES_ENDPOINT) with it, or unset {variable}")
+    in_pod = False
+    with contextlib.suppress(config.ConfigException):
+        config.load_incluster_config(client.Configuration())
+        in_pod = True
+    if connection.kube_context:
+        if in_pod:
+            raise InputError("kube_context: in a pod KFP's client takes the pod's own cluster: give --host")
         try:
             contexts: ApiObject = config.list_kube_config_contexts()[0]
         except config.ConfigException as error:
@@ -173,7 +184,7 @@ def check_connection(connection: Connection) -> None:
         if connection.kube_context not in names:
             others = nearest(connection.kube_context, names)
             raise InputError(f"the kubeconfig has no context {connection.kube_context!r}{others}")
-    elif not connection.host and environment.KUBERNETES_HOST not in os.environ:
+    elif not in_pod:
         raise InputError(
             "Kubeflow's address is not known: give --host (KF_PIPELINES_ENDPOINT), --kube-context, or a "
             f"profile in {PROFILES}"

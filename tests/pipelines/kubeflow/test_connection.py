@@ -53,6 +53,35 @@ def test_an_unknown_kube_context_names_those_there_are(kubeflow, command, kubern
     assert not kubeflow.requests
 
 
+@pytest.fixture
+def pod(monkeypatch):
+    """This process is in a pod that has its service account, as KFP's client looks for it."""
+    for name in ("TOKEN", "CERT"):
+        Path(name).write_text("of this pod")
+        monkeypatch.setattr(f"kubernetes.config.incluster_config.SERVICE_{name}_FILENAME", name)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+
+
+def test_a_pod_s_own_cluster_is_not_taken_for_a_kube_context(kubeflow, command, kubernetes, pod, monkeypatch):
+    printed = command(f"{LIST} --kube-context training-cluster", status=2)
+    assert "in a pod KFP's client takes the pod's own cluster: give --host" in printed
+    options = f"--host {kubeflow.url}{kubeflow.below} --token {kubeflow.token}"
+    assert command(f"{LIST} --kube-context training-cluster {options}") == "no schedules\n"
+    Path("TOKEN").unlink()
+    assert "Kubeflow's address is not known: give --host" in command(f"{LIST} --token-file CERT", status=2)
+
+
+@pytest.mark.parametrize("variable", ["KFP_EXISTING_TOKEN", "KF_PIPELINES_IAP_OAUTH2_CLIENT_ID"])
+@pytest.mark.parametrize("options", ["", "--kube-context training-cluster"])
+def test_a_credential_without_a_host_is_refused(
+    kubeflow, command, kubernetes, pod, monkeypatch, variable, options
+):
+    monkeypatch.setenv(variable, "left-from-another-cluster")
+    printed = command(f"{LIST} {options}", status=2)
+    assert f": give --host (KF_PIPELINES_ENDPOINT) with it, or unset {variable}\n" in printed
+
+
 def test_without_a_kubeconfig_it_is_one_line(kubeflow, command, monkeypatch):
     monkeypatch.setattr(LOCATION, "nowhere")
     assert "kube_context: " in command(f"{LIST} --kube-context training-cluster", status=2)
