@@ -62,6 +62,7 @@ def connect(connection: Connection, retries: Retry = RETRY) -> Client:
     check_connection(connection)
     with explained(connection), warnings.catch_warnings(action="ignore"):  # KFP gives advice on every start
         from kfp import client as kfp_client
+        from requests.utils import get_environ_proxies, select_proxy
 
         class OneRequest(kfp_client.Client):
             def get_kfp_healthz(self, sleep_duration: int = 0) -> ApiObject:
@@ -76,9 +77,10 @@ def connect(connection: Connection, retries: Retry = RETRY) -> Client:
                     )
                 return answer
 
-        file = connection.token_file
+        host, file = connection.host, connection.token_file
         client = OneRequest(
-            host=connection.host,
+            host=host,
+            proxy=select_proxy(host, get_environ_proxies(host)) if host else None,
             ui_host=connection.ui_host,
             namespace=connection.namespace or "kubeflow",
             existing_token=connection.token,

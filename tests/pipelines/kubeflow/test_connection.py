@@ -114,6 +114,17 @@ def test_signing_in_that_fails_is_one_line(kubeflow, command, monkeypatch):
     assert "signing in failed: no credentials were found" in printed
 
 
+def test_the_environment_s_proxy_is_asked_unless_the_host_is_among_the_exceptions(
+    kubeflow, command, monkeypatch
+):
+    monkeypatch.setenv("HTTP_PROXY", kubeflow.url)
+    assert command(f"{LIST} --host http://kubeflow.invalid") == "no schedules\n"
+    monkeypatch.setenv("NO_PROXY", ".invalid")
+    kubeflow.requests.clear()
+    assert "does not answer" in command(f"{LIST} --host http://kubeflow.invalid", status=2)
+    assert not kubeflow.requests
+
+
 def test_a_page_that_is_not_kubeflow_s_is_one_line(website, command):
     Path("apis").write_text(json.dumps({}))
     assert "answers 404" in command(f"{LIST} --host {website}", status=2)
