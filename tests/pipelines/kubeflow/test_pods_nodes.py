@@ -30,7 +30,7 @@ def several(tmp_path_factory) -> tuple[dict, dict]:
         gpu={"node_affinity": [ZONE, {**SPOT, "weight": 30}, MEMORY]},
         steps={"train": TRAIN},
         mlflow_uri="http://mlflow:5000",
-        secrets={"mlflow": "keys", "hub": "hub", "bucket": "keys"},
+        secrets={"mlflow": "keys", "hub": "hub", "bucket": "keys", "session": "keys"},
         service_account="multiview-steps",
         queue="gpus",
     )
@@ -68,7 +68,7 @@ def test_a_training_on_several_nodes_knows_them_and_waits_in_a_small_pod(several
     assert pods["template"]["spec"]["template"]["spec"]["serviceAccountName"] == "multiview-steps"
     keys = (
         *("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
-        *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+        *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
     )
     secrets = {"keys": {name: name for name in keys}, "hub": {"HF_TOKEN": "HF_TOKEN"}}
     given: dict[str, dict[str, str]] = {}
