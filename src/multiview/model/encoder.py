@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_model
-from tokenizers import normalizers
 from torch import Tensor, nn
 
 from multiview.config import Model, canonical_json
@@ -22,8 +21,8 @@ from multiview.model.base_model.loading import (
     first_position,
     load_encoder,
     load_tokenizer,
+    lower_cased,
     max_positions,
-    normalise_first,
     quiet,
 )
 from multiview.model.base_model.sentence_transformers import (
@@ -208,7 +207,7 @@ class BiEncoder(nn.Module):
             width = encoder.config.hidden_size
             dense = read_dense(Path(folder), usage.dense, width) if usage.dense else None
         if usage.lower_case:
-            normalise_first(tokenizer.backend_tokenizer, normalizers.Lowercase())
+            tokenizer = lower_cased(tokenizer)
         settings = _with_prompts(settings, usage)
         if kind.as_base:
             own_length = tokenizer.model_max_length if usage.max_length is None else usage.max_length

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import AutoTokenizer, BertConfig, BertForPreTraining, BertModel
+from transformers import AutoTokenizer, BertConfig, BertForPreTraining, BertModel, T5Config, T5EncoderModel
 
 from multiview.config import Config, Encode, Generation, Model
 from multiview.encoding.cross_encoder import CrossEncoder
@@ -251,6 +251,11 @@ def test_a_base_is_refused_by_its_files_or_when_it_is_loaded(
             GENERATOR,
             r"t5 \(T5ForConditionalGeneration\), an encoder-decoder; give an encoder such as BERT",
         ),
+        (
+            BASE,
+            "encoder",
+            r"t5 \(T5EncoderModel\), an encoder-decoder; give an encoder such as BERT",
+        ),
         (GENERATOR, BASE, r"bert \(BertModel\); give a sequence-to-sequence model such as T5"),
         (TEACHER, BASE, r"bert \(BertModel\); give a model trained as a cross-encoder"),
     ],
@@ -259,6 +264,10 @@ def test_a_base_of_another_kind_is_refused(
     bases: dict[str, Path], setting: str, given: str, line: str, tmp_path: Path
 ) -> None:
     line = f"is of type {line}"
+    if given == "encoder":
+        bases = {given: tmp_path / "base"}
+        T5EncoderModel(T5Config.from_pretrained(tiny_t5(tmp_path / "t5"))).save_pretrained(bases[given])
+        (bases[given] / "tokenizer.json").write_text("{}")
     with refused(setting, bases[given], line):
         base_fingerprint(str(bases[given]), setting)
     with refused(setting, bases[given], line):
@@ -305,6 +314,32 @@ def test_a_base_that_fits_is_loaded_whole(bases: dict[str, Path], tmp_path: Path
         assert all(
             torch.equal(found[name], expected[name].to(dtype).float()) for name in found if "word" not in name
         )
+
+
+def test_what_a_forward_pass_returns_is_not_the_makers_choice(bases: dict[str, Path], tmp_path: Path) -> None:
+    base = Path(shutil.copytree(bases[BASE], tmp_path / "base"))
+    expected = vectors(base)
+    configured(output_attentions=True, return_dict=False)(base)
+    load(BASE, base, tmp_path / "output")
+    assert vectors(base).keys() == expected.keys()
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_no_viewer_token_takes_a_word_s_place(bases: dict[str, Path], tmp_path: Path, gap: bool) -> None:
+    """`tokenizers` numbers a new token by how many there are, fewer than the ids where a word is twice in the vocabulary."""
+    base = Path(shutil.copytree(bases[BASE], tmp_path / "base"))
+    made = json.loads((base / "tokenizer.json").read_text())
+    vocab = made["model"]["vocab"]
+    del vocab[[*vocab][-3 if gap else -1]]  # the last id is free, or one before it
+    (base / "tokenizer.json").write_text(json.dumps(made))
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    assert len(tokenizer) == len(vocab)
+    model = Model(base=str(base), architecture="camvr", views=2)
+    if gap:
+        with pytest.raises(InputError, match="would have the id of .*: its tokenizer has a token twice"):
+            BiEncoder.create(model)
+    else:
+        BiEncoder.create(model)
 
 
 def test_a_special_token_without_an_embedding_is_drawn_from_the_seed(

@@ -108,6 +108,21 @@ def test_a_base_that_calls_its_pooler_is_read(tmp_path, kind, options):
     assert_same(encoder(base, tmp_path / "model"), made, texts=3)  # the last has no tokens
 
 
+def test_a_cased_tokenizer_of_a_named_class_stays_lower_cased_once_saved(tmp_path):
+    """transformers builds its classes' normalizers anew, whatever the file says."""
+    base = tmp_path / "base"
+    save_base(base, random_base(tmp_path / "bare", "bert"), width=32)
+    of_tokens = json.loads((base / TOKENIZER).read_text())
+    write(base / TOKENIZER, of_tokens | {"tokenizer_class": "BertTokenizer", "do_lower_case": False})
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    write(base / "sentence_bert_config.json", {"max_seq_length": 64, "do_lower_case": True})
+    made = SentenceTransformer(str(base), device="cpu")
+    ours = encoder(base, tmp_path / "model")
+    assert type(tokenizer).__name__ == "BertTokenizer"
+    assert ours.model.tokenizer.tokenize("KING") == tokenizer.tokenize("king")
+    assert_same(ours, made, texts=3)
+
+
 @pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
 def test_what_an_old_folder_says_of_its_tokens_is_read(bare, tmp_path, kind):
     folder = tmp_path / "base"

@@ -46,7 +46,7 @@ def check_names(base: str, names: Collection[str]) -> None:
     for patterns, way_out in (
         (
             (CONFIG_FILE,),
-            "give the folder that save_pretrained wrote, or save it anew with sentence-transformers",
+            "give the folder of its transformer, as save_pretrained wrote it, or save it anew with sentence-transformers",
         ),
         ((SAFETENSORS, PICKLED), "load and save the model once with transformers to convert it"),
         (TOKENIZERS, "save its tokenizer there too"),
@@ -99,8 +99,9 @@ def _check_config(base: str, file: IO[bytes], setting: str) -> None:
             f"would be a plain {plain[0]}; give another base, or set is_causal to false there if its code does no more "
             "than to read both ways, or remove auto_map if it does nothing that transformers' own does not"
         )
-    decodes, classes = bool(config.get("is_encoder_decoder")), config.get("architectures") or []
+    classes = config.get("architectures") or []
     classes = [*map(str, classes)] if isinstance(classes, list) else [str(classes)]
+    decodes = bool(config.get("is_encoder_decoder")) or any("EncoderModel" in name for name in classes)
     judges = not classes or any("SequenceClassification" in name for name in classes)
     unfit = {BASE: decodes, GENERATOR: not decodes, TEACHER: not judges, RERANKER: not judges}
     if unfit.get(setting):

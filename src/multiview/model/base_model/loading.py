@@ -70,6 +70,8 @@ def load_model(
                 )
     for problem in _problems(model, notes, unused):
         raise InputError(f"{setting}: {base} {problem}; give {NEEDED[setting]} as save_pretrained writes it")
+    # Its makers' choices of what a forward pass returns, of which saving refuses the first.
+    model.config.update({"output_attentions": False, "return_dict": True})
     return model.eval()
 
 
@@ -137,6 +139,19 @@ def load_tokenizer(
     return tokenizer
 
 
+def lower_cased(tokenizer: PreTrainedTokenizer) -> PreTrainedTokenizer:
+    """Returns a fast tokenizer that lower-cases texts first. It is of the plain class: those that are named after models
+    make their normalizer anew on loading, whatever was saved."""
+    from transformers import PreTrainedTokenizerFast
+
+    normalise_first(tokenizer.backend_tokenizer, normalizers.Lowercase())
+    special = {name: token for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
+    longest = tokenizer.model_max_length
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer.backend_tokenizer, model_max_length=longest, **special
+    )
+
+
 def normalise_first(tokenizer: Tokenizer, normalizer: normalizers.Normalizer) -> None:
     """Makes a fast tokenizer pass texts through `normalizer` before its own normalisation."""
     own: Any = tokenizer.normalizer
@@ -199,12 +214,21 @@ def add_viewers(
     """
     if settings.init in ("cls", CLS_FIRST) and tokenizer.cls_token_id is None:
         raise InputError(f"model.init: {settings.init}, but the base's tokenizer has no [CLS]; use random")
-    new = [token for token in tokens if token not in tokenizer.get_vocab()]
+    known = tokenizer.get_vocab()
+    new = [token for token in tokens if token not in known]
     tokenizer.add_tokens(new, special_tokens=True)
-    if len(tokenizer) > len(embedding_matrix(encoder)):
+    taken = {id_: token for token, id_ in known.items()}
+    for token, id_ in zip(new, tokenizer.convert_tokens_to_ids(new), strict=True):
+        if id_ in taken:
+            raise InputError(
+                f"{BASE}: {settings.base}: {token} would have the id of {taken[id_]!r}: its tokenizer has a token twice, or skips "
+                "an id; save it anew without, or use an architecture without viewer tokens"
+            )
+    rows = max(tokenizer.get_vocab().values()) + 1
+    if rows > len(embedding_matrix(encoder)):
         with torch.random.fork_rng(devices=[]):  # special tokens that the base left out may get rows too
             torch.manual_seed(settings.seed)
-            encoder.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+            encoder.resize_token_embeddings(rows, mean_resizing=False)
     weight = embedding_matrix(encoder)
     generator = torch.Generator().manual_seed(settings.seed)
     with torch.no_grad():

@@ -64,7 +64,7 @@ STEPS = (
     Step(
         name="initial-model",
         about="The pretrained encoder with its viewer tokens, untrained.",
-        version=4,
+        version=5,
         function_path="multiview.model.encoder:initial_model",
         settings=("model",),
         outputs=(names.MODEL,),
