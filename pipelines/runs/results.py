@@ -49,9 +49,9 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     if promotion:  # refused, where there is no champion yet
         index = champion["index"]["address"] if champion else promotion["challenger"]
     example = evaluated.get(index or "") or (evaluations or [None])[-1]
+    question = _show_example(console, example) if example else None
     if example and values.get(index or "") and len(metrics) > 1 and not promotion:
         console.print(f"Best index:   {_row(example)}, by {short(NDCG)}")
-    question = _show_example(console, example) if example else None
     if tracking_uri:
         uri = without_secrets(tracking_uri)
         local = f"{_command('mlflow')} ui --backend-store-uri {shlex.quote(uri)}"
