@@ -145,7 +145,7 @@ def _sizes(policy: Gate, champion: Measurements | None, challenger: Measurements
         passages >= smallest,
         f"{counted(passages, 'passage')}, at least {smallest:,} asked for",
     )
-    if champion is not None and champion.passages:
+    if champion is not None:
         lost, before = 1 - passages / champion.passages, counted(champion.passages, "passage")
         says = (
             f"{before} became {passages:,} ({-lost:+.1%}), down to {-policy.largest_shrinkage:.1%} is allowed"
@@ -199,7 +199,7 @@ def _lost(policy: Gate, lost: LostQuestions) -> Check:
 
 
 def _drops(policy: Gate, champion: Measurements | None, metrics: Mapping[str, Difference]) -> Iterator[Check]:
-    if champion is None or not champion.passages:
+    if champion is None:
         return
     usual = Gate().drops
     drops = {name: allowed for name, allowed in policy.drops.items() if allowed is not None}
