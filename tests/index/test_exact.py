@@ -7,14 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from multiview.errors import InputError
 from multiview.index import exact
 from multiview.index.exact import ALL_VIEWS, ExactSearch
 from multiview.index.ranking import TieOrder, TopPassages
-from multiview.index.stored_views import longest_view
+from multiview.index.stored_views import NORMS_AT_ONCE, longest_view
 from tests.fixtures.full_gpu import full
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -34,6 +34,23 @@ def by_brute_force(views, offsets, ties, queries, k, view_range=ALL_VIEWS, among
                 rows.append((passage, max(scores), view_range[0] + int(np.argmax(scores))))
         rankings.append(sorted(rows, key=lambda row: (-row[1], ties[row[0]]))[:k])
     return rankings
+
+
+def wrong_products(longest, seed):
+    """Returns a stand-in for `products` whose products are wrong at random, nearly by as much as they may be."""
+    rng = np.random.default_rng(seed)
+
+    def products(views, questions):
+        found = views.to(questions.device).double() @ questions.double().T
+        # Rounding to float32 takes up to a third of the bound.
+        bounds = 0.6 * exact.product_bounds(questions.cpu().numpy(), longest)
+        return (found + torch.from_numpy(bounds * rng.choice([-1, 1], found.shape)).to(found.device)).float()
+
+    return products
+
+
+TIED = np.ones((40, 3), np.float16), np.arange(40), np.arange(40), np.ones((1, 3), np.float32), None
+"""As `vectors`."""
 
 
 def as_rows(top: TopPassages):
@@ -85,6 +102,7 @@ def vectors(draw):
 
 @pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=100, deadline=None)
+@example(TIED, 5, 0, LARGE, LARGE, LARGE, LARGE, 16, 0)
 @given(
     vectors(),
     st.integers(1, 70),
@@ -94,10 +112,13 @@ def vectors(draw):
     st.sampled_from([1, 5, LARGE]),
     st.sampled_from([0, LARGE]),
     st.sampled_from([1, 16]),
+    st.none() | st.integers(0, 9),
 )
-def test_equals_brute_force(device, given_vectors, k, view, block_bytes, at_once, multiplied, few, spare):
+def test_equals_brute_force(
+    device, given_vectors, k, view, block_bytes, at_once, multiplied, few, spare, wrong
+):
     """With duplicates, ties, one view or ten, masks, ranges of views and negative scores, whatever the blocks, the number of
-    questions at once and of passages that are kept."""
+    questions at once and of passages that are kept, and however products are rounded."""
     views, offsets, ties, queries, among = given_vectors
     ranges = [ALL_VIEWS, (view, view + 1), (0, view + 1), (view, None)]
     search = ExactSearch(views, offsets, ties, longest_view(views), device)
@@ -111,6 +132,8 @@ def test_equals_brute_force(device, given_vectors, k, view, block_bytes, at_once
             for name in names:
                 patch.setattr(exact, name, min(limit, getattr(exact, name)))
         patch.setattr(exact, "SPARE", spare)
+        if wrong is not None:
+            patch.setattr(exact, "products", wrong_products(longest_view(views), wrong))
         tops = search.top(queries, k, ranges, among=among)
     for view_range, top in zip(ranges, tops, strict=True):
         assert_equal(top, by_brute_force(views, offsets, ties, queries, k, view_range, among))
@@ -129,6 +152,14 @@ def test_products_are_as_near_to_scores_as_stated(device, given_vectors, few):
     bounds = exact.product_bounds(queries, longest_view(views))
     scores = views.astype(np.float64) @ queries.astype(np.float64).T
     assert (np.abs(found.double().cpu().numpy() - scores) <= bounds).all()
+
+
+@pytest.mark.parametrize("row", [0, NORMS_AT_ONCE, -1])
+def test_the_longest_view_may_be_in_any_block(row):
+    views = np.random.default_rng(0).normal(size=(2 * NORMS_AT_ONCE + 1, 4)).astype(np.float16)
+    views[row] = 100
+    assert longest_view(views) == 200
+    assert longest_view(views, 300.0) == 300
 
 
 @pytest.mark.parametrize("having", [0, 5, 200])

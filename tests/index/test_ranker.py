@@ -1,9 +1,10 @@
 """Reciprocal rank fusion against the paper's sum, in exact fractions."""
 
 from fractions import Fraction
+from random import Random
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from multiview.index.ranker import fused
@@ -12,6 +13,15 @@ from multiview.index.ranking import TopPassages
 RANKING = st.lists(st.integers(0, 90), unique=True, max_size=80)
 
 
+def tied(one: int, other: int) -> tuple[list[int], list[int]]:
+    """Two rankings in which two passages tie, since 1/63 + 1/140 = 1/84 + 1/90; the sums of floats differ."""
+    rankings = list(range(10, 90)), list(range(10, 90))
+    for ranking, (place, other_place) in zip(rankings, ((3, 24), (80, 30)), strict=True):
+        ranking[place - 1], ranking[other_place - 1] = one, other
+    return rankings
+
+
+@example([tied(0, 1), tied(1, 0)], 90, Random(0))
 @given(st.lists(st.tuples(RANKING, RANKING), min_size=1, max_size=3), st.integers(1, 90), st.randoms())
 def test_scores_are_the_sum_of_reciprocal_ranks(questions, k, shuffler):
     order = list(range(91))

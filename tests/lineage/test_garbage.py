@@ -33,7 +33,7 @@ def aged(store: LocalStore, folder: str = "", days: float = 30) -> None:
 
 
 def used(store: Store, run: str, days: float, inputs: list[Reference], outputs: list[Reference]) -> None:
-    """A run that read and wrote some artifacts, so many days ago."""
+    """A run that read and wrote some artifacts, and ended so many days ago, after ten days of work."""
     then = time.time() - days * garbage.DAY
     write_run(store, Run(id=run, pipeline="refresh", config={}))
     kinds = {split_address(reference.address)[1]: reference for reference in outputs}
@@ -41,7 +41,7 @@ def used(store: Store, run: str, days: float, inputs: list[Reference], outputs: 
         path="a/step",
         step="index",
         status="done",
-        started=then,
+        started=then - 10 * garbage.DAY,
         ended=then,
         inputs={"read": inputs},
         outputs=kinds,
@@ -238,12 +238,15 @@ def test_a_collection_that_was_killed_is_finished_by_one_of_another_day(store: L
 
 
 def test_what_a_step_has_published_but_not_written_into_its_run_stays(store: LocalStore) -> None:
+    """Unless the run was last heard of more than a week ago."""
     artifact(store, names.INDEX, "made")
     write_run(store, Run(id="run", pipeline="refresh", config={}, steps=["index"]))
-    write_state(
-        store, "run", StepState(path="index", step="index", status="running", key="made", started=time.time())
-    )
-    assert list(garbage.collectable(store, garbage.referenced(store, 0, 3), 0)) == []
+    for days, goes in ((0, []), (6, []), (8, ["index/made"])):
+        started = time.time() - days * garbage.DAY
+        working = StepState(path="index", step="index", status="running", key="made", started=started)
+        write_state(store, "run", working)
+        pieces = garbage.collectable(store, garbage.referenced(store, 0, 3), 0)
+        assert [piece.path for piece in pieces] == goes
 
 
 def test_checkpoints_of_a_training_at_work_stay_whatever_the_days(store: LocalStore) -> None:

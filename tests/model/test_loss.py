@@ -129,9 +129,17 @@ def test_the_loss_and_its_gradient_are_those_of_the_papers_formula(
     assert parts.local.item() == pytest.approx(local, rel=1e-4, abs=1e-4)
     known = case["answers"].any(axis=1).mean() if mode != "max" else 1.0
     assert parts.fallback.item() == pytest.approx(1 - known, abs=1e-6)
-    own = np.where(case["mask"], case["scores"], -np.inf)[np.arange(len(case["positive"])), case["positive"]]
+    seen = np.where(case["mask"], case["scores"], -np.inf)
+    rows, positive, answers = np.arange(len(case["positive"])), case["positive"], case["answers"]
+    own = seen[rows, positive]
     wins = np.bincount(own.argmax(axis=1), minlength=case["V"]) / len(own)
     assert parts.wins.tolist() == pytest.approx(wins.tolist())
+    first = answers & (answers.cumsum(axis=1) == 1)
+    right = np.where(answers.any(axis=1, keepdims=True), first, case["real"][positive]) | (mode == "max")
+    target = np.where(right, own, -np.inf).max(axis=1)
+    case["excluded"][rows, positive] = True
+    best_negative = np.where(case["excluded"], -np.inf, seen.max(axis=2)).max(axis=1)
+    assert parts.correct.item() == pytest.approx((target > best_negative).mean())
 
 
 def plain_in_sequence(case: dict[str, Any], tau: float) -> float:

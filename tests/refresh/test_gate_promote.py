@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from multiview import names
 from multiview.artifacts.champions import champion_file, champion_of, rollback
+from multiview.artifacts.record import load_record
 from multiview.refresh import gate
 from multiview.refresh.champion import challenger_of
 from multiview.refresh.gate_rules import Measurements, Verdict
@@ -76,20 +79,36 @@ def test_a_refused_refresh_names_the_champion_that_was_made_meanwhile(
     assert challenger_of(store, champion_of(store)) is None, "it was measured against another champion"
 
 
-def test_the_gate_knows_how_many_passages_the_champion_has_by_their_ids(
+def test_the_gate_measures_both_indexes_and_knows_how_many_ids_stayed(
     promoted_corpus: ChangingCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decided, decide = [], gate.decide
+    decided: list[tuple[Measurements, Measurements]] = []
+    decide, champion = gate.decide, champion_of(promoted_corpus.store)
 
-    def known(policy: Any, champion: Any, challenger: Measurements, *others: Any) -> Verdict:
-        decided.append(challenger.known)
-        return decide(policy, champion, challenger, *others)
+    def recorded(policy: Any, *given: Any) -> Verdict:
+        decided.append(given[:2])
+        return decide(policy, *given)
 
-    monkeypatch.setattr(gate, "decide", known)
+    monkeypatch.setattr(gate, "decide", recorded)
     promoted_corpus.add("new-2", "new-3")
     promoted_corpus.change(0)
-    promoted_corpus.refresh()
-    assert decided == [len(promoted_corpus.rows) - 2]
+    records = promoted_corpus.refresh()
+    indexes = {
+        "champion": load_record(champion.index.address).record,
+        "challenger": records["challenger/index"][names.INDEX],
+    }
+    for measured, (side, index) in zip(decided[0], indexes.items(), strict=True):
+        files = (file for file in promoted_corpus.files(index).rglob("*") if file.is_file())
+        assert measured.bytes == sum(file.stat().st_size for file in files)
+        assert measured.columns == {"url": "string", "day": "date32[day]"}
+        evaluation = records[f"{side}/evaluate"][names.EVALUATION]
+        assert measured.seconds_per_question == evaluation.facts["search_seconds_per_question"] > 0
+        rows = pq.read_table(promoted_corpus.files(evaluation) / "questions.parquet").to_pylist()
+        ranks = [(row["rank_of_first_answer"], row["rank_of_first_gold"]) for row in rows]
+        assert measured.ranks.tolist() == [
+            min((rank for rank in pair if rank), default=np.inf) for pair in ranks
+        ]
+    assert decided[0][1].known == len(promoted_corpus.rows) - 2
 
 
 def test_a_number_that_comes_again_is_another_champion(corpus: ChangingCorpus) -> None:

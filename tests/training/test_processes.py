@@ -139,6 +139,8 @@ def test_two_processes_have_the_loss_the_gradients_and_the_norm_of_one(
         for one, two in zip(alone, together, strict=True):
             torch.testing.assert_close(two["loss"], one["loss"], rtol=RELATIVE, atol=0)
             torch.testing.assert_close(two["norm"], one["norm"], rtol=RELATIVE, atol=0)
+            clipped = torch.cat([gradient.flatten() for gradient in one["clipped"].values()]).norm()
+            torch.testing.assert_close(clipped, one["norm"].clamp(max=0.5), rtol=RELATIVE, atol=0)
             for kind in ("gradients", "clipped"):
                 assert one[kind].keys() == two[kind].keys() and one[kind]
                 scale = max(gradient.abs().max().item() for gradient in one[kind].values())

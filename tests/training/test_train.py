@@ -3,17 +3,19 @@
 import pickle
 from collections import defaultdict
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
 
+import numpy as np
 import pytest
 import torch
 from transformers import TrainingArguments
 
-from multiview.config import Config, Train
+from multiview.config import Config, Questions, Train
 from multiview.data.questions import Question
 from multiview.errors import InputError
 from multiview.model import devices
@@ -123,6 +125,8 @@ def test_training_lowers_the_loss_and_says_what_it_was_made_of(
     assert metrics["temperature"][0] == 1 and metrics["temperature"][-1] == pytest.approx(
         2.718281828 ** (-1.1)
     )
+    # Linear: two steps of warm-up, then down to 0.
+    assert metrics["learning_rate"] == pytest.approx([0, 5e-4, *np.linspace(1e-3, 0, 34, endpoint=False)])
     assert 0 <= metrics["fallback_share"][0] <= 1
     wins = [metrics[f"view_{view}_wins"][0] for view in range(1, 5)]
     assert sum(wins) == pytest.approx(1)
@@ -161,8 +165,10 @@ def test_a_question_without_its_positive_is_dropped_and_a_positive_is_never_a_ha
     pool = {"q0": ["p001", "p003"], "q2": ["p004"]}
     inputs = training_material.training_inputs(tmp_path, passages, questions, pool)
     events = RecordedEvents()
-    found = training_data(StepContext(Config(train=Train(batch_size=8)), inputs, {}, events), tmp_path)
+    settings = Config(train=Train(batch_size=8), questions=Questions(answer_matching="regex"))
+    found = training_data(StepContext(settings, inputs, {}, events), tmp_path)
     items = found.stream
+    assert found.matching == "regex"
     assert isinstance(items, QuestionStream)
     assert items.positives == [["p001"], ["p002"]]
     assert items.pool == {"q0": {"bm25": ["p003"]}, "q2": {"bm25": ["p004"]}}
@@ -184,6 +190,12 @@ def test_the_batch_finds_every_view_and_the_answers_view(base: Path, tmp_path: P
     assert batch["real_views"].tolist() == [[True, True, True, False], [True] * 4]
     assert batch["answer_views"].tolist() == [[False, False, True, False], [False, False, False, True]]
     assert batch["view_mask"].all() and batch["view_index"].tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    # Offsets into another of its positives say nothing of this one, and an answer may be a pattern.
+    other = replace(questions[0], positive_ids=("p000", "p001"), answer_starts=(0,))
+    pattern = replace(questions[0], answers=(r"number \d",))
+    for question, matching in ((other, "string"), (pattern, "regex")):
+        batch = replace(collate, matching=matching)([Example(question, "p001", ())])
+        assert batch["answer_views"].tolist() == [[False, False, True, False]]
 
 
 def test_training_checks_its_settings_against_the_model(fit: Fit, base: Path, tmp_path: Path) -> None:

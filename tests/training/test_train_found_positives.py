@@ -18,13 +18,14 @@ def test_the_text_of_a_positive_is_no_negative_under_another_id(tmp_path: Path) 
     """Neither as a hard negative that a file names, nor where another question brings it into the batch."""
     passages = [training_material.passage(i) for i in range(4)]
     passages += [replace(passages[0], id="again"), replace(passages[1], id="second again")]
+    passages += [replace(passages[3], id="found again")]
     questions = [
         Question("q0", "?", ("x",), None, ("p000", "p001")),
         Question("q1", "?", ("x",), None, ("again",)),
         Question("q2", "?", ("x",), None, ("p002",)),
     ]
-    pool = {"q0": ["again", "p003", "second again"], "q2": ["second again"]}
-    inputs = training_material.training_inputs(tmp_path, passages, questions, pool)
+    pool = {"q0": ["again", "p003", "second again"], "q2": ["second again", "found again"]}
+    inputs = training_material.training_inputs(tmp_path, passages, questions, pool, {"q2": ["p003"]})
     context = StepContext(Config(train=Train(batch_size=3, epochs=1)), inputs, {}, RecordedEvents())
     data = training_data(context, tmp_path)
     assert isinstance(data.stream, QuestionStream)
@@ -38,6 +39,7 @@ def test_the_text_of_a_positive_is_no_negative_under_another_id(tmp_path: Path) 
         (0, "again"),
         (0, "second again"),  # the text of its second positive, which is not in the batch
         (1, "p000"),
+        (2, "p003"),
     }
 
 
@@ -82,16 +84,18 @@ def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path:
 
 
 def test_a_found_positive_that_a_held_out_question_asks_for_is_not_trained_on(tmp_path: Path) -> None:
+    """Nor under another id."""
     passages = [training_material.passage(i) for i in range(10)]
     questions = [Question(f"q{i}", "?", ("x",), None, (f"p{i:03d}",) if i else ()) for i in range(10)]
-    found = [f"p{i:03d}" for i in range(10)]
+    found = [passage.id for passage in passages] + [f"{passage.id} again" for passage in passages]
+    passages += [replace(passage, id=f"{passage.id} again") for passage in passages]
     none, all_found = ({q.qid: ids for q in questions} for ids in ([], found))
     inputs = training_material.training_inputs(tmp_path, passages, questions, none, all_found)
     for drawn in ("first", "drawn"):
         train = Train(batch_size=3, epochs=1, negatives=0, validate_steps=1, positive_passage=drawn)
         data = training_data(StepContext(Config(train=train), inputs, {}, RecordedEvents()), tmp_path)
         assert isinstance(data.stream, QuestionStream) and data.held_out
-        held = {id_ for ids in data.held_out.gold.values() for id_ in ids}
+        held = {id_ + again for ids in data.held_out.gold.values() for id_ in ids for again in ("", " again")}
         trained = set().union(*data.stream.positives)
         assert held and trained == set(found) - held if drawn == "drawn" else held.isdisjoint(trained)
         assert len(data.stream.questions) == 10 - len(data.held_out.questions)

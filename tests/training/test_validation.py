@@ -15,7 +15,7 @@ from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
 from multiview.steps.events import SHOWN
-from multiview.training.data import TrainingData, ValidationSet, training_data
+from multiview.training.data import TrainingData, ValidationSet, pool_of, training_data
 from multiview.training.example_order import QuestionStream
 from multiview.training.train import train
 from multiview.training.validation import Validation
@@ -234,11 +234,20 @@ def test_questions_that_share_a_gold_passage_with_many_held_out_ones_are_counted
     ]
     inputs = training_material.training_inputs(tmp_path, passages, questions, {})
     for asked, warned in ((1, False), (6, True)):
-        prepared(inputs, tmp_path, events := RecordedEvents(), validation_questions=asked)
-        neither = events.facts["questions_about_validation_passages"]
-        assert (neither > 6) == warned
+        _, held_out = prepared(inputs, tmp_path, events := RecordedEvents(), validation_questions=asked)
+        shown = {id_ for ids in held_out.gold.values() for id_ in ids}
+        neither = sum(not shown.isdisjoint(question.positive_ids) for question in questions) - asked
+        assert events.facts["questions_about_validation_passages"] == neither and (neither > 6) == warned
         lines = [line for line in events.warnings if "share a gold passage with a held-out one" in line]
         assert lines == [] if not warned else f"{neither} of 30 questions" in lines[0]
+
+
+def test_half_of_the_places_beside_gold_are_for_each_question_s_best_negatives() -> None:
+    questions = [Question(qid, "?", ("x",), None, ()) for qid in "qr"]
+    gold = {"q": ["gold"], "r": ["gold", "gold too"]}
+    negatives = {"q": {"bm25": ["n1", "n2", "n3", "n4"]}, "r": {"bm25": ["m1", "gold", "m2"]}}
+    pool = pool_of(questions, gold, negatives, [f"c{i}" for i in range(50)], Train(validation_passages=8))
+    assert {"gold", "gold too", "n1", "m1", "n2"} == {id_ for id_ in pool if id_[0] != "c"} and len(pool) == 8
 
 
 def test_no_text_is_validated_on_and_trained_on_under_two_ids(tmp_path: Path) -> None:
