@@ -70,7 +70,7 @@ def digests(store: LocalStore) -> dict[str, str]:
 def _run(plan: Plan, store: LocalStore, begins: threading.Barrier) -> dict[str, str]:
     """The addresses and digests of what a run of a plan says it made or found."""
     begins.wait(SECONDS)
-    name = "-".join(plan.architectures.values())
+    name = "-".join([plan.name, *plan.architectures.values()])
     run = Run(id=name, pipeline=plan.name, config={}, steps=[str(path) for path in plan.paths()])
     write_run(store, run)
     run_plan(plan, store, run.id)
