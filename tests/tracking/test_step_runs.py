@@ -145,7 +145,7 @@ def test_figures_are_kept_in_their_folders_and_a_report_also_of_the_whole_run(
     tmp_path, monkeypatch, kind, paths, logged
 ):
     record = SimpleNamespace(files=[SimpleNamespace(path=path) for path in paths], to_json=lambda: b"{}")
-    monkeypatch.setattr(step_runs, "read_record", lambda *key: record)
+    monkeypatch.setattr(Reference, "record_in", lambda *reference: record)
     monkeypatch.setattr(step_runs, "stage", lambda *record: SimpleNamespace(path=tmp_path))
     client, reported = Mock(), ReportedRun(tmp_path, "", "files")
     child = SimpleNamespace(info=SimpleNamespace(run_id="child"), data=SimpleNamespace(tags={}))

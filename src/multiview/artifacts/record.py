@@ -66,6 +66,18 @@ class Reference(_Frozen):
         """Returns a reference to a record's whole artifact."""
         return cls(address=f"{store.url}/{record.folder}", digest=record.digest)
 
+    @property
+    def kind(self) -> str:
+        return split_address(self.address)[1]
+
+    @property
+    def key(self) -> str:
+        return split_address(self.address)[2]
+
+    def record_in(self, store: Store) -> Record | None:
+        """Returns the record of the artifact of this kind and key in `store`; None if there is none."""
+        return read_record(store, self.kind, self.key)
+
 
 class Record(_Frozen):
     """The description of an artifact: its kind, its files and everything that it was made from."""

@@ -117,7 +117,7 @@ def run_artifacts(name: str, run: AnyRun) -> list[Reference]:
         artifacts = list(run.steps[run.step].outputs.values())
     else:
         steps = run if isinstance(run, list) else _own_steps(run)
-        read = {each.address for step in steps for inputs in step.inputs.values() for each in inputs}
+        read = {each.address for step in steps for each in step.read}
         made = {each.address: each for step in steps for each in step.outputs.values()}
         artifacts = [each for address, each in made.items() if address not in read]
     if not artifacts:

@@ -8,7 +8,6 @@ from datetime import timedelta
 from rich.filesize import decimal
 
 from multiview import names
-from multiview.artifacts.record import read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError, counted, nearest
@@ -57,7 +56,7 @@ def factors_of(store: Store, run: str, scenario: Scenario) -> dict[str, float]:
     InputError for a run without embeddings, and for one on processors if GPUs are planned, or the other way round."""
     described, states = read_run(store, run), read_states(store, run)
     outputs = {s.path: next(iter(s.outputs.values())) for s in states if s.finished and s.outputs}
-    found = {path: read_record(store, *split_address(made.address)[1:]) for path, made in outputs.items()}
+    found = {path: made.record_in(store) for path, made in outputs.items()}
     records = {path: record for path, record in found.items() if record}
     by_kind = {record.kind: record for record in records.values()}
     if names.PASSAGES not in by_kind or names.EMBEDDINGS not in by_kind:

@@ -90,8 +90,7 @@ def referenced(
         recent = any((state.ended or state.started) >= since for state in states)
         if recent or _may_be_running(store, run, states, report_kept):
             for state in states:
-                read = (reference for references in state.inputs.values() for reference in references)
-                addresses += [reference.address for reference in (*state.outputs.values(), *read)]
+                addresses += [reference.address for reference in (*state.outputs.values(), *state.read)]
             # A step may have published these without having noted it yet.
             made |= {(kind, state.key) for state in states for kind in COLLECTABLE}
     return made | {_artifact_id(address) for address in addresses}

@@ -129,10 +129,10 @@ class NamedIndexes:
             return roles
         refused = challenger_of(self._store, now)
         for number in champion_numbers(self._store)[: -LISTED - 1 : -1]:
-            key = split_address(read_champion(self._store, number).index.address)[2]
+            key = read_champion(self._store, number).index.key
             roles.setdefault(key, []).append(f"{names.CHAMPION} {number}")
         if refused:
-            roles.setdefault(split_address(refused.address)[2], []).append(names.CHALLENGER)
+            roles.setdefault(refused.key, []).append(names.CHALLENGER)
         return roles
 
 

@@ -90,6 +90,11 @@ class StepState(BaseModel, frozen=True):
     """The image of the code that did the step, or found its outputs."""
 
     @property
+    def read(self) -> list[Reference]:
+        """Everything that the step read."""
+        return [reference for references in self.inputs.values() for reference in references]
+
+    @property
     def finished(self) -> bool:
         """Whether the step has its outputs, either made by this run or found in the store."""
         return self.status in ("done", "found")

@@ -143,7 +143,7 @@ def _not_stale(earlier: Mapping[str, StepState], repeated: Mapping[str, StepStat
     while stale := {
         path: step
         for path, step in valid.items()
-        if any(reference.digest in replaced for read in step.inputs.values() for reference in read)
+        if any(reference.digest in replaced for reference in step.read)
     }:
         replaced |= outputs(stale.values())
         valid = {path: step for path, step in valid.items() if path not in stale}

@@ -74,9 +74,7 @@ def mirror(store: Store, uri: str) -> dict[str, str]:
     before = read_champion(store, now.predecessor).index if now.predecessor is not None else None
     indexes = {names.CHAMPION: now.index, names.PREVIOUS: before, names.CHALLENGER: challenger_of(store, now)}
     existing = {  # an index that was collected can no longer be registered
-        alias: index
-        for alias, index in indexes.items()
-        if index is not None and read_record(store, *split_address(index.address)[1:])
+        alias: index for alias, index in indexes.items() if index is not None and index.record_in(store)
     }
     # Named by the corpus of the first champion, so that the name stays the same.
     first = read_champion(store, champion_numbers(store)[0])
@@ -100,7 +98,7 @@ def _is_of(store: Store, client: MlflowClient, name: str) -> bool:
         return True
     _, kind, key = split_address(index)
     champions = (read_champion(store, number) for number in champion_numbers(store))
-    ours = any(split_address(champion.index.address)[2] == key for champion in champions)
+    ours = any(champion.index.key == key for champion in champions)
     return ours or read_record(store, kind, key) is not None
 
 

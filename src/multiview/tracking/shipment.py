@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from multiview import names
-from multiview.artifacts.record import read_record, split_address
+from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore, Store
 from multiview.evaluation.files import METRICS_FILE, TABLE_FILE
 from multiview.evaluation.tables import UNIT, escaped, markdown_table
@@ -230,7 +230,7 @@ def _file(store: Store, state: StepState, kind: str, name: str) -> bytes | None:
     """A file of a step's output; None where the step has no such output, or it is not in this store."""
     if kind not in state.outputs:
         return None
-    record = read_record(store, kind, split_address(state.outputs[kind].address)[2])
+    record = state.outputs[kind].record_in(store)
     return store.read(f"{record.data}/{name}") if record else None
 
 

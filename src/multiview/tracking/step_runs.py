@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from multiview import names
-from multiview.artifacts.record import Record, Reference, load_reference, read_record, split_address
+from multiview.artifacts.record import Reference, load_reference
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
@@ -53,17 +53,13 @@ def _log_events(shipment: Shipment, child: MlflowRun, state: StepState) -> None:
     earlier call shipped without that tag are shipped again as exact duplicates, which MLflow drops."""
     events = list(read_events(shipment.store, state.attempt)) if state.attempt else []
     warnings = [event.text for event in events if isinstance(event, WarningEvent)]
-    first = next((_record(shipment.store, *output) for output in state.outputs.items()), None)
+    first = next((output.record_in(shipment.store) for output in state.outputs.values()), None)
     tags = step_tags(state, first, warnings, shipment.corpus)
     tags[names.TAG_SHIPPED] = str(len(events))
     link = _evaluated(shipment, child.info.run_id, state)
     shipped = int(child.data.tags.get(names.TAG_SHIPPED, 0))
     metrics = [event for event in events[shipped:] if isinstance(event, MetricEvent)]
     fill(shipment.client, child, parameters(state.config), metrics, tags, **link)
-
-
-def _record(store: Store, kind: str, reference: Reference) -> Record | None:
-    return read_record(store, kind, split_address(reference.address)[2])
 
 
 def _evaluated(shipment: Shipment, run: str, state: StepState) -> dict[str, str]:
@@ -85,7 +81,7 @@ def _link(shipment: Shipment, child: MlflowRun, state: StepState) -> None:
     client, run, inputs, outputs = shipment.client, child.info.run_id, child.inputs, child.outputs
     _log_datasets(client, child, state.inputs)
     linked = {model.model_id for model in inputs.model_inputs} if inputs else set()
-    for reference in (r for r in _all(state.inputs) if _kind(r) == names.MODEL):
+    for reference in (each for each in state.read if each.kind == names.MODEL):
         model = _logged_model(shipment, reference, None, state)
         if model not in linked:
             client.log_inputs(run, models=[LoggedModelInput(model)])
@@ -126,19 +122,16 @@ def _logged_model(shipment: Shipment, reference: Reference, run: str | None, sta
 def log_data(shipment: Shipment, parent: str) -> None:
     """Logs the passages and questions of a run as its datasets; if it only compares evaluations, those of the first."""
     logged = references_of(shipment.states)
-    evaluation = next((r for r in logged if _kind(r) == names.EVALUATION), None)
-    if evaluation and not any(_kind(reference) == names.PASSAGES for reference in logged):
+    evaluation = next((each for each in logged if each.kind == names.EVALUATION), None)
+    if evaluation and not any(each.kind == names.PASSAGES for each in logged):
         with contextlib.suppress(InputError):  # the evaluation is gone
-            logged = _all(load_reference(evaluation, "MLflow", shipment.store)[1].inputs)
+            inputs = load_reference(evaluation, "MLflow", shipment.store).record.inputs
+            logged = [reference for references in inputs.values() for reference in references]
     kinds = (names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS)
-    first = {_kind(reference): reference for reference in reversed(logged)}
+    first = {reference.kind: reference for reference in reversed(logged)}
     there = [kind for kind in kinds if kind in first and not shipment.is_due(kind)]
     data = {kind: [first[kind].model_copy(update={"file": None})] for kind in there}
     _log_datasets(shipment.client, shipment.client.get_run(parent), data)
-
-
-def _all(inputs: Mapping[str, list[Reference]]) -> list[Reference]:
-    return [reference for references in inputs.values() for reference in references]
 
 
 def _log_datasets(client: MlflowClient, run: MlflowRun, inputs: Mapping[str, list[Reference]]) -> None:
@@ -148,7 +141,7 @@ def _log_datasets(client: MlflowClient, run: MlflowRun, inputs: Mapping[str, lis
     known = {logged.dataset.digest for logged in run.inputs.dataset_inputs} if run.inputs else set()
     new = {}
     for name, references in inputs.items():
-        for reference in (r for r in references[:DATASETS] if _kind(r) != names.MODEL):
+        for reference in (each for each in references[:DATASETS] if each.kind != names.MODEL):
             if (digest := reference.digest[:DIGEST_LENGTH]) in known:
                 continue
             protocol, separator, _ = reference.address.partition("://")
@@ -164,7 +157,7 @@ def log_files(store: Store, client: MlflowClient, parent: str, child: MlflowRun,
     """Logs the records of all outputs, and the files for people to read; a report also to `parent`, the whole run's."""
     run = child.info.run_id
     for kind, reference in state.outputs.items():
-        if (record := _record(store, kind, reference)) is None:
+        if (record := reference.record_in(store)) is None:
             continue
         client.log_text(run, record.to_json().decode(), f"{kind}/{names.RECORD_FILE}")
         if kind not in READABLE:
@@ -177,10 +170,5 @@ def log_files(store: Store, client: MlflowClient, parent: str, child: MlflowRun,
                     client.log_artifact(target, str(folder / file.path), below)
 
 
-def _kind(reference: Reference) -> str:
-    return split_address(reference.address)[1]
-
-
 def _dataset_name(reference: Reference) -> str:
-    _, kind, key = split_address(reference.address)
-    return f"{kind}-{key[:8]}" + (f"/{reference.file}" if reference.file else "")
+    return f"{reference.kind}-{reference.key[:8]}" + (f"/{reference.file}" if reference.file else "")

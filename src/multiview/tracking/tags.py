@@ -2,11 +2,11 @@
 
 import getpass
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from multiview import names
-from multiview.artifacts.record import Record, Reference, load_record, split_address
+from multiview.artifacts.record import Record, Reference, load_record
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.lineage.trace import corpus_name, corpus_of, trace
@@ -110,8 +110,8 @@ def corpus_tag(states: Iterable[StepState]) -> str | None:
     """Returns the tag of the passages that steps read or make, else of those behind their inputs: names of files and
     digest, `passages.parquet@4c1fb96f`. None if there are none."""
     states = list(states)
-    passages = [r for r in references_of(states) if split_address(r.address)[1] == names.PASSAGES]
-    if corpus := corpus_of(trace(passages[:1] or [*_inputs(states)][:1])):
+    passages = [reference for reference in references_of(states) if reference.kind == names.PASSAGES]
+    if corpus := corpus_of(trace(passages[:1] or _inputs(states)[:1])):
         return f"{corpus_name(corpus)}@{corpus.digest[:DIGITS]}"
     return f"@{passages[0].digest[:DIGITS]}" if passages else None
 
@@ -132,18 +132,17 @@ def question_tags(states: Iterable[StepState]) -> Tags:
     return _tags_of_questions(_inputs(states))
 
 
-def _inputs(states: Iterable[StepState]) -> Iterator[Reference]:
-    return (r for state in states for references in state.inputs.values() for r in references)
+def _inputs(states: Iterable[StepState]) -> list[Reference]:
+    return [reference for state in states for reference in state.read]
 
 
 def _tags_of_questions(references: Iterable[Reference]) -> Tags:
     tags: Tags = {}
-    for address in dict.fromkeys(reference.address for reference in references):
-        kind = split_address(address)[1]
-        if kind in (names.TRAIN_QUESTIONS, names.DEV_QUESTIONS) and kind not in tags:
+    for reference in {each.address: each for each in references}.values():
+        if reference.kind in (names.TRAIN_QUESTIONS, names.DEV_QUESTIONS) and reference.kind not in tags:
             with suppress(InputError):  # the questions are gone
-                if origin := load_record(address)[1].facts.get(names.GENERATED):
-                    tags[kind] = f"{names.GENERATED}: {origin}"
+                if origin := load_record(reference.address).record.facts.get(names.GENERATED):
+                    tags[reference.kind] = f"{names.GENERATED}: {origin}"
     return tags
 
 
