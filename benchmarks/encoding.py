@@ -76,11 +76,11 @@ def contestants(
     if base == BERT_BASE:
         weights = str(folder / "base")
         with staged_base(MINILM) as other:
-            BiEncoder.create(Model(base=other, architecture="dpr")).tokenizer.save_pretrained(weights)
+            BiEncoder.create(Model(base=str(other), architecture="dpr")).tokenizer.save_pretrained(weights)
         torch.manual_seed(0)
         BertModel(BertConfig()).save_pretrained(weights)
     else:
-        weights = opened.enter_context(staged_base(base))
+        weights = str(opened.enter_context(staged_base(base)))
     encode = Encode.model_validate({"device": device, "compute": compute})
     settings = Model(base=weights, architecture="dpr", normalise=True, tied=True)
     for pooling in poolings:

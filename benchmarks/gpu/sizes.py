@@ -140,7 +140,7 @@ class Given:
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizer:
         if self.tokenizer_folder is not None:
-            return load_tokenizer(str(self.tokenizer_folder))
+            return load_tokenizer(self.tokenizer_folder)
         if find_spec(MINILM.removeprefix("package:")):
             with staged_base(MINILM) as folder:
                 return load_tokenizer(folder)

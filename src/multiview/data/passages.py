@@ -55,7 +55,7 @@ def content_hash(title: str, text: str) -> str:
 
 def shard_files(folder: Path) -> list[Path]:
     """Returns the shards in a folder, in order; other files are ignored. Raises InputError when there are none."""
-    files = sorted(Path(folder).glob(shard_file("shard-*")))
+    files = sorted(folder.glob(shard_file("shard-*")))
     if not files:
         raise InputError(f"{folder}: no shards of passages (shard-00.parquet …) here; run the split step")
     return files
@@ -174,7 +174,7 @@ class PassageLookup:
     """Passages by id, read from the shards on demand; the ids stay in memory, as Arrow strings (their bytes and 4 more per id)."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = Path(folder)
+        self.folder = folder
         files = shard_files(self.folder)
         self._rows = PassageRows(files)
         ids = [chunk for file in files for chunk in pq.read_table(file, columns=["id"]).column("id").chunks]

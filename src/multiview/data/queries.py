@@ -66,7 +66,7 @@ def write_by_parts(
 
 def iterate_queries(folder: Path) -> Iterator[Row]:
     """Yields the rows of a folder's files of queries, with a thousand in memory. Raises InputError when there are no files."""
-    if not (files := sorted(Path(folder).glob("*.parquet"))):
+    if not (files := sorted(folder.glob("*.parquet"))):
         raise InputError(f"{folder}: no queries in it; run the generate-queries step")
     for batch in read_tables(files, SCHEMA.names):
         ids, queries = (batch.column(name).to_pylist() for name in SCHEMA.names)

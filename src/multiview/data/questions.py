@@ -85,7 +85,7 @@ def question_table(questions: Iterable[Question]) -> pa.Table:
 def write_questions(questions: Iterable[Question], folder: Path) -> None:
     """Writes `questions.parquet` into a folder; equal questions give equal bytes."""
     table = question_table(questions)
-    pq.write_table(table, Path(folder) / FILE, compression="zstd", row_group_size=ROW_GROUP)
+    pq.write_table(table, folder / FILE, compression="zstd", row_group_size=ROW_GROUP)
 
 
 def iterate_questions(folder: Path) -> Iterator[Question]:

@@ -46,7 +46,7 @@ class CrossEncoder:
         self.settings, self._called = settings, f"{setting}: {name}"
         self.device = device(settings.device, "encode.device")
         model = load_model(AutoModelForSequenceClassification, folder, setting, name, weights_type(settings))
-        self.tokenizer: PreTrainedTokenizer = load_tokenizer(str(folder), name, setting, model)
+        self.tokenizer: PreTrainedTokenizer = load_tokenizer(folder, name, setting, model)
         if (labels := model.config.num_labels) != 1:
             raise InputError(
                 f"{self._called} gives {labels} logits per pair; give a cross-encoder with one (num_labels 1)"

@@ -109,7 +109,7 @@ def question_tokenizer(folder: Path, settings: Model) -> PreTrainedTokenizerFast
     `’`; or, if the layout is the base's own, as the base's makers read them."""
     if architecture(settings.architecture).as_base:
         return text_tokenizer(folder, settings.question_length)
-    around = layout(settings, load_tokenizer(str(folder))).around_question
+    around = layout(settings, load_tokenizer(folder)).around_question
     tokenizer = text_tokenizer(folder, settings.question_length, around)
     normalise_first(tokenizer.backend_tokenizer, normalizers.Replace("’", "'"))
     return tokenizer
@@ -123,7 +123,7 @@ def text_tokenizer(
     program could read."""
     from transformers import PreTrainedTokenizerFast
 
-    loaded = load_tokenizer(str(folder))
+    loaded = load_tokenizer(folder)
     if not loaded.is_fast:
         raise InputError(
             f"{folder} has a slow tokenizer, which cannot be exported: choose another model.base"

@@ -54,7 +54,7 @@ def write_sentence_transformers(model: Path, folder: Path, described: Descriptio
             write_json(part / "modules.json", [{"idx": 0, "name": "0", "path": OWN_MODULE, "type": OWN_TYPE}])
             whole = {"model_type": "MultiVectorEncoder", "similarity_fn_name": "maxsim", **_prompts(settings)}
             write_json(part / "config_sentence_transformers.json", whole)
-        separator = (load_tokenizer(str(model / PASSAGE)).sep_token or " ") if alone else None
+        separator = (load_tokenizer(model / PASSAGE).sep_token or " ") if alone else None
         card = model_card(folder.name, settings, width(model), separator, described)
         (part / "README.md").write_text(card, encoding="utf-8")
     return alone
@@ -87,7 +87,7 @@ def _plain_model(model: Path, settings: Model) -> SentenceTransformer:
         tokenizer = question_tokenizer(source, settings)
         questions = route(source, settings.question_length, tokenizer, processing_kwargs=special_as_text)
         # DPR has the same special tokens around passages.
-        around = layout(settings, load_tokenizer(str(model / PASSAGE))).around_question
+        around = layout(settings, load_tokenizer(model / PASSAGE)).around_question
         tokenizer = text_tokenizer(model / PASSAGE, settings.passage_length, around)
         passages = route(model / PASSAGE, settings.passage_length, tokenizer)
         if (scale := score_scale(settings)) != 1:

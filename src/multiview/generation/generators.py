@@ -48,7 +48,7 @@ def generator_fingerprint(settings: Config) -> dict[str, str]:
 def initial_generator(context: StepContext) -> None:
     """Step: puts the model `generation.model` into the store as `generator`, so that the hub is asked once, not per shard."""
     with staged_base(context.settings.generation.model, GENERATOR) as folder:
-        model, tokenizer = load(Path(folder), context.settings.generation.model)
+        model, tokenizer = load(folder, context.settings.generation.model)
     save(model, tokenizer, context.output("generator"))
     context.events.fact(parameters=model.num_parameters())
 
@@ -65,7 +65,7 @@ def load(folder: Path, name: str | None = None) -> tuple[LoadedModel, PreTrained
 
     base = name or str(folder)
     model = load_model(AutoModelForSeq2SeqLM, folder, GENERATOR, base, torch.float32)
-    tokenizer = load_tokenizer(str(folder), base, GENERATOR, model)
+    tokenizer = load_tokenizer(folder, base, GENERATOR, model)
     saved = model.generation_config.to_dict()  # special tokens are kept, and no settings of decoding
     tokens = {name: value for name, value in saved.items() if name.endswith("_token_id")}
     model.generation_config = GenerationConfig(**tokens)

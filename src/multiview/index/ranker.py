@@ -191,8 +191,8 @@ def write_search(folder: Path, settings: Config, passages: Iterable[Passage]) ->
     if search.rerank:
         with staged_base(search.rerank, RERANKER) as base:
             (folder / RERANKER_FOLDER).mkdir()
-            for name in model_files([file.name for file in Path(base).iterdir()]):
-                shutil.copyfile(Path(base) / name, folder / RERANKER_FOLDER / name)
+            for name in model_files([file.name for file in base.iterdir()]):
+                shutil.copyfile(base / name, folder / RERANKER_FOLDER / name)
         _reranker(folder, settings.encode.model_copy(update={"device": "cpu"}))
         how["rerank_depth"] = search.rerank_depth
     return {SEARCH: how} if how else {}

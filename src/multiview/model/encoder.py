@@ -182,8 +182,8 @@ class BiEncoder(nn.Module):
         Raises InputError if `folder` holds no model."""
         settings = load_settings(folder)
         parts = [PASSAGE] if settings.tied else [QUESTION] if questions_only else [PASSAGE, QUESTION]
-        encoders = {part: load_encoder(str(folder / part), dtype) for part in parts}
-        tokenizer = load_tokenizer(str(folder / parts[0]))
+        encoders = {part: load_encoder(folder / part, dtype) for part in parts}
+        tokenizer = load_tokenizer(folder / parts[0])
         dense = {}
         for part, encoder in encoders.items() if settings.dense else ():
             weights = load_file(folder / part / DENSE_FILE)
@@ -203,9 +203,9 @@ class BiEncoder(nn.Module):
                 tokenizer.eos_token = tokenizer.convert_ids_to_tokens(
                     behind[-1]
                 )  # which may have been another
-            usage = read_usage(Path(folder), settings.base, kind.as_base)
+            usage = read_usage(folder, settings.base, kind.as_base)
             width = encoder.config.hidden_size
-            dense = read_dense(Path(folder), usage.dense, width) if usage.dense else None
+            dense = read_dense(folder, usage.dense, width) if usage.dense else None
         if usage.lower_case:
             tokenizer = lower_cased(tokenizer)
         settings = _with_prompts(settings, usage)
@@ -322,7 +322,7 @@ def score_scale(settings: Model) -> float:
 
 def load_layout(folder: Path) -> Layout:
     """Returns the layout of a saved model, without loading the model. Raises InputError if `folder` holds none."""
-    return layout(load_settings(folder), load_tokenizer(str(folder / PASSAGE)))
+    return layout(load_settings(folder), load_tokenizer(folder / PASSAGE))
 
 
 def initial_model(context: StepContext) -> None:

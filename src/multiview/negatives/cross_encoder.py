@@ -52,7 +52,7 @@ def logits(
         return result
     name = settings.mining.cross_encoder or ""
     with staged_base(name, TEACHER) as folder:
-        cross_encoder = CrossEncoder(Path(folder), settings.encode, name, TEACHER)
+        cross_encoder = CrossEncoder(folder, settings.encode, name, TEACHER)
 
     def pairs() -> Iterator[tuple[str, Passage, HitPosition]]:
         corpus = PassageLookup(passages)

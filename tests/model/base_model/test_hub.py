@@ -56,8 +56,8 @@ def fetched(base: str) -> tuple[dict[str, str], set[str], dict[str, torch.Tensor
     """Fingerprint, files and weights of a base model, which are those of the commit in the fingerprint."""
     found = base_fingerprint(base)
     with staged_base(base) as staged:
-        assert Path(staged).parts[-2:] == ("snapshots", found["commit"])
-        files = {path.relative_to(staged).as_posix() for path in Path(staged).rglob("*") if path.is_file()}
+        assert staged.parts[-2:] == ("snapshots", found["commit"])
+        files = {path.relative_to(staged).as_posix() for path in staged.rglob("*") if path.is_file()}
         return found, files, load_encoder(staged, torch.float32, base).state_dict()
 
 

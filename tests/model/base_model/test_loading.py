@@ -44,6 +44,6 @@ def test_threads_that_load_at_once_get_what_each_asked_for_and_leave_torch_as_it
     before = (torch.get_default_dtype(), nn.init.normal_, nn.init.ones_)
     types = [torch.float32, torch.bfloat16] * 8
     with ThreadPoolExecutor(8) as pool:
-        loaded = list(pool.map(lambda dtype: load_encoder(str(base), dtype), types))
+        loaded = list(pool.map(lambda dtype: load_encoder(base, dtype), types))
     assert (torch.get_default_dtype(), nn.init.normal_, nn.init.ones_) == before
     assert [{weight.dtype for weight in each.parameters()} for each in loaded] == [{dtype} for dtype in types]

@@ -25,7 +25,7 @@ PACKAGE = "package:"
 
 
 @contextlib.contextmanager
-def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
+def staged_base(base: str, setting: str = BASE) -> Iterator[Path]:
     """Yields a local folder with the base model: of a remote folder a temporary copy, of a hub model the files of the
     commit in the artifact's key. Raises InputError that names `setting`, as `base_fingerprint` does."""
     with contextlib.ExitStack() as stack:
@@ -39,7 +39,7 @@ def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
                 for name, path in files.items():
                     (folder / name).parent.mkdir(exist_ok=True)
                     filesystem.get_file(path, str(folder / name))
-        yield str(folder)
+        yield folder
 
 
 def model_fingerprint(settings: Config) -> dict[str, str]:

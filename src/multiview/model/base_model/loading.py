@@ -33,7 +33,7 @@ _ONE_AT_A_TIME = threading.Lock()
 """Held while transformers loads a model, which changes torch's default dtype and initialisation for all threads."""
 
 
-def load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> LoadedModel:
+def load_encoder(folder: Path, dtype: torch.dtype, base: str | None = None) -> LoadedModel:
     """Returns a model without its pooler, whose unused parameters would stop distributed training.
 
     Raises InputError as `load_model` does; the error calls the model `base`, or by default its folder.
@@ -41,14 +41,14 @@ def load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> Lo
     from transformers import AutoModel
 
     # transformers uses torch's attention where it supports that for the model: not for MPNet and DeBERTa.
-    encoder = load_model(AutoModel, folder, BASE, base or folder, dtype, unused=("pooler.",))
+    encoder = load_model(AutoModel, folder, BASE, base or str(folder), dtype, unused=("pooler.",))
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = nn.Identity()  # some models call it
     return encoder
 
 
 def load_model(
-    kind: Any, folder: Path | str, setting: str, base: str, dtype: torch.dtype, unused: tuple[str, ...] = ()
+    kind: Any, folder: Path, setting: str, base: str, dtype: torch.dtype, unused: tuple[str, ...] = ()
 ) -> LoadedModel:
     """Returns the model that one of transformers' `Auto` classes loads from a folder, in evaluation mode.
 
@@ -56,13 +56,13 @@ def load_model(
     random ones, except for names that begin with `unused`, and no saved layer left out.
     """
     options = {
-        "use_safetensors": any(Path(folder).glob(SAFETENSORS)),
+        "use_safetensors": any(folder.glob(SAFETENSORS)),
         "weights_only": True,  # so that a pickle runs no code
         "output_loading_info": True,
         "ignore_mismatched_sizes": True,
     }
     model, notes = load_pretrained(kind, folder, f"{setting}: cannot load {base}", dtype=dtype, **options)
-    for file in () if options["use_safetensors"] else Path(folder).glob(PICKLED):
+    for file in () if options["use_safetensors"] else folder.glob(PICKLED):
         for name, weight in torch.load(file, map_location="meta", weights_only=True).items():
             if name.endswith("weight") and not weight.is_floating_point():
                 raise InputError(
@@ -98,7 +98,7 @@ def _problems(model: LoadedModel, notes: dict[str, Any], unused: tuple[str, ...]
 
 
 def load_tokenizer(
-    folder: str, base: str | None = None, setting: str = BASE, model: LoadedModel = None
+    folder: Path, base: str | None = None, setting: str = BASE, model: LoadedModel = None
 ) -> PreTrainedTokenizer:
     """Returns a model's tokenizer. A tokenizer without a padding token pads with the one that ends a text.
 
@@ -114,8 +114,8 @@ def load_tokenizer(
             f"{name} has a tokenizer with model_max_length {longest!r}; mend it, or leave it out"
         )
     needed = [tokenizer.vocab_files_names.get(key) for key in ("vocab_file", "merges_file")]
-    whole = [*Path(folder).glob("tokenizer.json"), *Path(folder).glob("*.model")]
-    if not whole and not all((Path(folder) / file).is_file() for file in needed if file):
+    whole = [*folder.glob("tokenizer.json"), *folder.glob("*.model")]
+    if not whole and not all((folder / file).is_file() for file in needed if file):
         raise InputError(f"{name} holds no vocabulary of its tokenizer; save its tokenizer there too")
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         raise InputError(f"{name} has a tokenizer that knows no word; give the one that belongs to it")
@@ -159,7 +159,7 @@ def normalise_first(tokenizer: Tokenizer, normalizer: normalizers.Normalizer) ->
     tokenizer.normalizer = made
 
 
-def load_pretrained(kind: Any, folder: Path | str, problem: str, **options: object) -> Any:
+def load_pretrained(kind: Any, folder: Path, problem: str, **options: object) -> Any:
     """Returns what one of transformers' `Auto` classes loads from a folder, without running code from there.
 
     Raises InputError with `problem`, which names the setting and the model, where it cannot be loaded.
