@@ -139,10 +139,14 @@ def one_line(error: BaseException) -> str:
     if (number := fault(error)) is not None:
         file = getattr(error, "filename", None)
         return f"{f'{file}: ' if file else ''}{os.strerror(number)}; {FAULTS[number]}"
-    frames = traceback.extract_tb(error.__traceback__)
-    location = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     text = without_secrets(" ".join(str(error).split()))
-    return f"{type(error).__name__}{': ' if text else ''}{text}{location}"
+    return f"{type(error).__name__}{': ' if text else ''}{text}{raised_at(error)}"
+
+
+def raised_at(error: BaseException) -> str:
+    """Returns where an error was raised, as in ` (encode.py:51)`; empty if it was not raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
 
 
 @dataclass

@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice, repeat
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from multiview.artifacts.record import load_record
 from multiview.config import Encode
 from multiview.data.passages import Passage, content_hash, count_passages, read_passages
 from multiview.data.queries import with_queries
 from multiview.encoding.batches import Buckets, Member, Tag
-from multiview.encoding.embeddings import EmbeddingsWriter
+from multiview.encoding.embeddings import EmbeddingsWriter, encoded_with
 from multiview.errors import InputError
 from multiview.model.batch import Batch, make_batch, to_device
 from multiview.model.devices import HALF, device, read_behind, within_gpu_memory, workers
@@ -50,6 +51,13 @@ class Encoder:
         self.layout = self.model.layout
         if settings.question_length is not None:
             self.layout.lengthen_questions(settings.question_length, self.model.positions)
+
+    @classmethod
+    def of_step(cls, context: StepContext) -> Self:
+        """Returns the encoder of questions to a step's input `index`, as any search of it encodes them with its `model`."""
+        index = load_record(context.input("index").address).record
+        settings = encoded_with(index, context.settings.encode.device)
+        return cls(context.input("model").path, settings, questions_only=True)
 
     @property
     def dim(self) -> int:

@@ -24,7 +24,6 @@ from multiview.data.passages import Passage, PassageLookup, PassageRows, read_pa
 from multiview.data.processes import rare_collections
 from multiview.data.queries import with_queries
 from multiview.data.questions import Question, read_questions
-from multiview.encoding.embeddings import encoded_with
 from multiview.errors import InputError
 from multiview.evaluation.costs import SEARCH_SECONDS, SINGLE_QUESTION, median_milliseconds
 from multiview.evaluation.files import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, RUN_FILE
@@ -62,8 +61,7 @@ def evaluate(context: StepContext) -> None:
     index = ViewIndex.of_step(context)
     questions = _questions(context)
     texts = [question.question for question in questions]
-    made, device = load_record(context.input("index").address).record, context.settings.encode.device
-    encoder = Encoder(context.input("model").path, encoded_with(made, device), questions_only=True)
+    encoder = Encoder.of_step(context)
     queries = encoder.question_vectors(
         texts, lambda done: context.events.progress(done, len(texts), "questions")
     )

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import names
-from multiview.artifacts.record import load_record
 from multiview.config import MakeQuestions
 from multiview.data.cjk import count_words, word_spans
 from multiview.data.passages import ROW_GROUP, Passage, count_passages, read_passages
@@ -28,7 +27,6 @@ from multiview.data.questions import (
     seeded_hash,
     write_questions,
 )
-from multiview.encoding.embeddings import encoded_with
 from multiview.errors import InputError, counted
 from multiview.index.bm25 import Bm25Index, tokenizer
 from multiview.model.layouts.snippets import split_snippets
@@ -217,8 +215,7 @@ def _by_views(context: StepContext, k: int) -> Callable[[Sequence[Question]], np
     from multiview.index.view_index import ViewIndex
 
     index = ViewIndex.of_step(context)
-    made, device = load_record(context.input("index").address).record, context.settings.encode.device
-    encoder = Encoder(context.input("model").path, encoded_with(made, device), questions_only=True)
+    encoder = Encoder.of_step(context)
 
     def found(questions: Sequence[Question]) -> np.ndarray:
         top = index.search(encoder.question_vectors([question.question for question in questions]), k)

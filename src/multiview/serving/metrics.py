@@ -3,9 +3,7 @@
 import asyncio
 import logging
 import time
-import traceback
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from fastapi import HTTPException
@@ -23,7 +21,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from multiview.errors import InputError
+from multiview.errors import InputError, raised_at
 from multiview.serving.batching import Batcher
 from multiview.serving.follow import Follower, Generations
 from multiview.serving.limits import Limits
@@ -166,9 +164,7 @@ def described(error: BaseException) -> str:
     repeat a question."""
     if isinstance(error, InputError):
         return str(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    location = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}{location}"
+    return f"{type(error).__name__}{raised_at(error)}"
 
 
 def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
