@@ -122,7 +122,7 @@ class Entry:
     created: datetime = LONG_AGO
 
 
-class Status(NamedTuple):
+class StatusLine(NamedTuple):
     """A line about a schedule, its latest run and its next time; `alarm`: it is overdue or failed, so look at it."""
 
     text: str
@@ -133,7 +133,7 @@ class Status(NamedTuple):
 
 def read_statuses(
     client: Client, profile: Profile, entries: Iterable[Entry]
-) -> Iterator[tuple[Entry, Status]]:
+) -> Iterator[tuple[Entry, StatusLine]]:
     """Yields each recurring run with its status. Raises InputError if Kubeflow refuses."""
     now = datetime.now(ZoneInfo(profile.time_zone))
     for entry in entries:
@@ -147,36 +147,35 @@ def read_statuses(
         last, why = next(iter(runs.runs or []), None), ""
         if last and (view := RunView(last)).unsuccessful and not view.cancelled:
             why = reason(profile, view, readable(store_of(last)))
-        told = status(entry, last, now, why)
-        yield entry, Status(told.text, told.alarm, store_of(last) if last else "")
+        yield entry, status(entry, last, now, why)._replace(store=store_of(last) if last else "")
 
 
-def corpora(stores: Iterable[str]) -> Iterator[Status]:
+def corpora(stores: Iterable[str]) -> Iterator[StatusLine]:
     """Yields how old the champion's corpus is, for each store that has a champion and can be read from here."""
     for store in filter(None, map(readable, sorted(set(stores)))):
         if champion := current(store):
             fresh = freshness(store, champion)
             line = f"{store.url}: champion {champion.number}, {fresh.notice or fresh}"
-            yield Status(line, alarm=bool(fresh.notice))
+            yield StatusLine(line, alarm=bool(fresh.notice))
 
 
-def status(entry: Entry, last: ApiObject | None, now: datetime, why: str = "") -> Status:
+def status(entry: Entry, last: ApiObject | None, now: datetime, why: str = "") -> StatusLine:
     """Returns the status of a recurring run whose latest run, `last`, failed because of `why`; `now` is in its cron's
     time zone. It is overdue if a run was due more than `GRACE` ago and the latest has ended; a run that is still
     active holds the next one back, and is an alarm once it has held back two."""
     if not entry.enabled:
-        return Status("disabled")
+        return StatusLine("disabled")
     began = last.created_at.astimezone(now.tzinfo) if last else None
     times = cron_times(entry.cron, began or entry.created.astimezone(now.tzinfo))
     due = next(times)
     latest = f"{RunView(last).word}, began {_shown(began)}" if last and began else "has not run yet"
     latest += f" ({why})" if why else ""
     if due > now - GRACE:
-        return Status(f"{latest}; next {_shown(due)}", bool(why))
+        return StatusLine(f"{latest}; next {_shown(due)}", bool(why))
     if last and not RunView(last).ended:
-        return Status(f"{latest}; holds back the next, of {_shown(due)}", next(times) <= now - GRACE)
+        return StatusLine(f"{latest}; holds back the next, of {_shown(due)}", next(times) <= now - GRACE)
     question = "does Kubeflow's scheduled workflow controller run?"
-    return Status(f"overdue since {_shown(due)}; {latest}: {question}", alarm=True)
+    return StatusLine(f"overdue since {_shown(due)}; {latest}: {question}", alarm=True)
 
 
 def _shown(time: datetime) -> str:

@@ -14,7 +14,7 @@ from multiview.cli.console import Console
 from multiview.cli.settings import flattened
 from multiview.config import JsonObject
 from multiview.errors import InputError, counted
-from multiview.lineage.trace import Input, Lineage, LineageNode, flaws
+from multiview.lineage.trace import Lineage, LineageInput, LineageNode, flaws
 
 SHORT = 12
 """Digits of a digest or commit that are shown."""
@@ -50,7 +50,7 @@ def print_lineage(console: Console, lineage: Lineage) -> None:
     console.print(Text(f"{counted(len(lineage.nodes), 'artifact')}, {decimal(lineage.bytes)}", "dim"))
 
 
-def _add(parent: Tree, name: str, artifact: Input, shown: set[LineageNode]) -> None:
+def _add(parent: Tree, name: str, artifact: LineageInput, shown: set[LineageNode]) -> None:
     """Adds an artifact, and all that it was made from, to a tree; one that was `shown` before is added only by name."""
     node = artifact.node
     again = node in shown
@@ -70,7 +70,7 @@ def _add(parent: Tree, name: str, artifact: Input, shown: set[LineageNode]) -> N
             _add(branch, name, read, shown)
 
 
-def _line(name: str, artifact: Input, again: bool) -> Text:
+def _line(name: str, artifact: LineageInput, again: bool) -> Text:
     """The line of an artifact in the tree: name of the input, kind and key, rows, bytes and digest."""
     text, node = Text().append(f"{name}: " if name else "", "dim"), artifact.node
     if node is None:
@@ -152,7 +152,7 @@ def as_json(lineage: Lineage, flaw_lines: Sequence[str]) -> str:
     return json.dumps(content, indent=1)
 
 
-def _named(artifact: Input) -> dict[str, str]:
+def _named(artifact: LineageInput) -> dict[str, str]:
     """An artifact by its address, in the store where it was found."""
     reference = artifact.reference
     address = artifact.node.address if artifact.node else reference.address

@@ -21,11 +21,11 @@ SCHEMA = pa.schema([("id", pa.string()), ("queries", pa.list_(pa.string()))])
 PARTS_PER_CHECKPOINT = 10
 """Number of parts between two checkpoints."""
 
-Row = tuple[str, tuple[str, ...]]
+QueriesRow = tuple[str, tuple[str, ...]]
 """A passage's id and its queries: stripped, not empty, in the order drawn, repeated ones included."""
 
 
-def query_table(rows: Iterable[Row]) -> pa.Table:
+def query_table(rows: Iterable[QueriesRow]) -> pa.Table:
     """Returns the queries of some passages as a table with the columns of their file."""
     ids, queries = zip(*rows, strict=True)
     return pa.table([list(ids), [list(each) for each in queries]], schema=SCHEMA)
@@ -64,7 +64,7 @@ def write_by_parts(
     return rows
 
 
-def iterate_queries(folder: Path) -> Iterator[Row]:
+def iterate_queries(folder: Path) -> Iterator[QueriesRow]:
     """Yields the rows of a folder's files of queries, with a thousand in memory. Raises InputError when there are no files."""
     if not (files := sorted(folder.glob("*.parquet"))):
         raise InputError(f"{folder}: no queries in it; run the generate-queries step")

@@ -37,7 +37,7 @@ class LineageNode:
 
     store: Store
     record: Record
-    inputs: dict[str, list[Input]] = field(default_factory=dict)
+    inputs: dict[str, list[LineageInput]] = field(default_factory=dict)
     """The artifacts that the step read, by input name."""
     collected: bool = False
     """Whether the files were collected, because nothing needed them any more."""
@@ -64,7 +64,7 @@ class LineageNode:
 
 
 @dataclass(frozen=True)
-class Input:
+class LineageInput:
     """An artifact as the record of its reader names it."""
 
     reference: Reference
@@ -78,7 +78,7 @@ class Input:
 class Lineage:
     """Some artifacts, the roots, with everything that they were made from."""
 
-    roots: list[Input]
+    roots: list[LineageInput]
     nodes: list[LineageNode]
     """Every artifact once, even if several steps read it."""
 
@@ -102,7 +102,7 @@ def trace(references: Iterable[Reference]) -> Lineage:
     known: dict[tuple[str, str, str], LineageNode] = {}
     pending: list[LineageNode] = []
 
-    def read(reference: Reference, reader: str, near: Store | None, last: bool = False) -> Input:
+    def read(reference: Reference, reader: str, near: Store | None, last: bool = False) -> LineageInput:
         _, kind, key = split_address(reference.address)
         node = known.get((kind, key, reference.digest))
         try:
@@ -119,8 +119,8 @@ def trace(references: Iterable[Reference]) -> Lineage:
             if reference.file:
                 node.record.file(reference.file)
         except InputError as error:
-            return Input(reference, None, str(error))
-        return Input(reference, node)
+            return LineageInput(reference, None, str(error))
+        return LineageInput(reference, node)
 
     roots = [read(reference, "lineage", None) for reference in references]
     while pending:

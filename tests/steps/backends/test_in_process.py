@@ -8,7 +8,7 @@ import torch
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.errors import InputError
-from multiview.steps.backends.in_process import check_gpus, work_here
+from multiview.steps.backends.in_process import check_visible_gpus, work_here
 from multiview.steps.context import StepContext
 from multiview.steps.table import step
 from multiview.steps.work import StepReporter, Work
@@ -21,13 +21,13 @@ def test_a_pod_that_was_promised_none_takes_what_is_there(monkeypatch):
         monkeypatch.delenv("MULTIVIEW_GPUS", raising=False)
         if value is not None:
             monkeypatch.setenv("MULTIVIEW_GPUS", value)
-        check_gpus()
+        check_visible_gpus()
 
 
 def test_fewer_gpus_than_promised_are_one_line_with_the_likely_cause(monkeypatch):
     monkeypatch.setenv("MULTIVIEW_GPUS", str(SEEN + 2))
     with pytest.raises(InputError) as raised:
-        check_gpus()
+        check_visible_gpus()
     line = str(raised.value)
     assert line.startswith(f"this pod asked for {SEEN + 2} GPUs, and torch, built ") and "\n" not in line
     assert (
@@ -51,7 +51,7 @@ def test_torch_s_own_words_are_passed_on(monkeypatch):
     with pytest.raises(
         InputError, match=r"asked for 1 GPU, .* sees 0 \(torch: .*\(found version 12020\)\): "
     ):
-        check_gpus()
+        check_visible_gpus()
 
 
 def begin(context: StepContext) -> None:

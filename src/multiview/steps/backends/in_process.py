@@ -25,7 +25,7 @@ def work_here(work: Work, reporter: StepReporter) -> dict[str, Record]:
     """Calls the step's function and publishes its outputs; returns their records, or those of a faster attempt. Raises
     InputError for a pod without the GPUs that it asked for, and every exception of the step."""
     step, store = work.step, reporter.store
-    check_gpus()
+    check_visible_gpus()
     attempts = {kind: Attempt(store, kind, work.key) for kind in step.outputs}
     first = attempts[step.outputs[0]]
     log = EventLog(store, first.data, reporter.note)
@@ -64,7 +64,7 @@ def work_here(work: Work, reporter: StepReporter) -> dict[str, Record]:
             log.close()
 
 
-def check_gpus() -> None:
+def check_visible_gpus() -> None:
     """Raises InputError if torch sees fewer GPUs than the pod requested, if any: the step would run on the CPU."""
     if not (requested := int(os.environ.get(environment.GPUS) or 0)):
         return

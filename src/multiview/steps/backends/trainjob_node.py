@@ -16,7 +16,7 @@ from multiview.artifacts.scratch import scratch
 from multiview.artifacts.store import open_store
 from multiview.config import canonical_json
 from multiview.errors import InputError, one_line, print_line, safe
-from multiview.steps.backends.in_process import check_gpus, work_here
+from multiview.steps.backends.in_process import check_visible_gpus, work_here
 from multiview.steps.backends.trainjob import BAD_INPUT
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import Events
@@ -32,7 +32,7 @@ TERMINATION_LOG = Path(os.environ.get(environment.TERMINATION_LOG, "/dev/termina
 def run_on_node(store_url: str, run: str, path: str) -> None:
     """Does this node's part of a step, unless its outputs are there; the first node reports and publishes. Raises
     InputError for a step that has not begun, and whatever the step raises."""
-    check_gpus()  # on every node: each would train on the processor without its GPUs
+    check_visible_gpus()  # on every node: each would train on the processor without its GPUs
     store = open_store(store_url)
     state = read_state(store, run, path)
     if state is None:
