@@ -23,6 +23,7 @@ from multiview.errors import InputError
 from multiview.generation import generate
 from multiview.generation.generate import TOP_K, TOP_P, QueryGenerator, candidates, generate_queries, uniforms
 from multiview.generation.generators import INPUT_LENGTH, input_length, load
+from multiview.steps.checkpoints import NO_CHECKPOINTS, Checkpoints
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints
@@ -141,7 +142,7 @@ def test_the_title_is_read_where_it_is_asked_for(t5: Path) -> None:
 
 
 def run(
-    t5: Path, passages: Sequence[Passage], output: Path, checkpoints: Any = None
+    t5: Path, passages: Sequence[Passage], output: Path, checkpoints: Checkpoints = NO_CHECKPOINTS
 ) -> tuple[RecordedEvents, Path]:
     output.mkdir()
     events, shard = RecordedEvents(), training_material.write_shard(output / "passages", passages)

@@ -27,6 +27,7 @@ from multiview.generation.make_questions import (
     write_drafts,
 )
 from multiview.model.layouts.snippets import split_snippets
+from multiview.steps.checkpoints import NO_CHECKPOINTS, Checkpoints
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints
@@ -39,7 +40,9 @@ GENERATION = Generation(max_length=8, batch_size=4)
 BLANK = Passage("blank", "Title", "  \n", (3,))
 
 
-def context(passages: LocalArtifact, output: Path, checkpoints: Any = None, **made: Any) -> StepContext:
+def context(
+    passages: LocalArtifact, output: Path, checkpoints: Checkpoints = NO_CHECKPOINTS, **made: Any
+) -> StepContext:
     """The context of a crop; `made` are settings of make_questions, and `generation` those of a generator."""
     output.mkdir()
     generation = {"generation": made.pop("generation")} if "generation" in made else {}

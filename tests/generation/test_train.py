@@ -14,6 +14,7 @@ from multiview.data.questions import Question
 from multiview.errors import InputError
 from multiview.generation.generators import load
 from multiview.generation.train import gold_pairs, tokens, train_generator
+from multiview.steps.checkpoints import NO_CHECKPOINTS, Checkpoints
 from multiview.steps.context import StepContext
 from multiview.training import trainer
 from tests.fixtures import training_material
@@ -42,7 +43,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalArtifact]:
 def fit(t5, data, tmp_path) -> Callable[..., dict[str, torch.Tensor]]:
     """Trains into a folder of the test's, and returns the weights."""
 
-    def fit(output: str, events: RecordedEvents, kept: Any = None, **options: Any) -> dict[str, torch.Tensor]:
+    def fit(
+        output: str, events: RecordedEvents, kept: Checkpoints = NO_CHECKPOINTS, **options: Any
+    ) -> dict[str, torch.Tensor]:
         chosen = {"batch_size": 4, "epochs": 2, "learning_rate": 3e-3, "checkpoint_steps": 2, **options}
         training = GeneratorTraining.model_validate(chosen)
         settings = Config.partial({"generation": Generation(train=training, max_length=12)})

@@ -11,7 +11,7 @@ import pytest
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError, UndeclaredAccess
-from multiview.steps.checkpoints import StoredCheckpoints
+from multiview.steps.checkpoints import NO_CHECKPOINTS, StoredCheckpoints
 from multiview.steps.events import Events
 from multiview.steps.work import Work
 from tests.fixtures.counting_step import COUNT, passages, settings
@@ -107,7 +107,7 @@ def test_the_store_and_checkpoints_are_for_steps_that_declare_them(store: LocalS
     given = {"passages": passages(store, "one")}
     checkpoints = StoredCheckpoints(store, "key")
     plain = Work.resolve(COUNT, settings(), given, store).context(store, {}, Events(), checkpoints)
-    assert plain.checkpoints is None
+    assert plain.checkpoints is NO_CHECKPOINTS
     with pytest.raises(UndeclaredAccess, match="reads_store"):
         _ = plain.store
     declared = replace(COUNT, reads_store=True, checkpoints=True)

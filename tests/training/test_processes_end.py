@@ -14,6 +14,7 @@ import torch
 
 from multiview.config import Config, Train
 from multiview.errors import InputError, ProcessFailed, one_line
+from multiview.steps.checkpoints import NO_CHECKPOINTS, Checkpoints
 from multiview.steps.context import StepContext
 from multiview.training import processes
 from multiview.training.processes import on_processes, processes_here
@@ -22,7 +23,7 @@ from tests.fixtures.events import RecordedEvents
 from tests.training import process_bodies
 
 
-def end(body: Any, tmp_path: Path, checkpoints: Any = None) -> RecordedEvents:
+def end(body: Any, tmp_path: Path, checkpoints: Checkpoints = NO_CHECKPOINTS) -> RecordedEvents:
     events = RecordedEvents()
     settings = Config.partial({"train": Train(processes=2)})
     on_processes(body, StepContext(settings, {}, {"seen": tmp_path}, events, checkpoints))

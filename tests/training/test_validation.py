@@ -13,6 +13,7 @@ from multiview.config import Config, Corpus, Questions, Train
 from multiview.data.questions import Question, read_questions, write_questions
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
+from multiview.steps.checkpoints import NO_CHECKPOINTS, Checkpoints
 from multiview.steps.context import StepContext
 from multiview.steps.events import SHOWN
 from multiview.training.data import TrainingData, ValidationSet, pool_of, training_data
@@ -60,7 +61,13 @@ def prepared(
 class Run:
     """One training, and what came of it."""
 
-    def __init__(self, inputs: dict[str, LocalArtifact], output: Path, kept: Any = None, **options: Any):
+    def __init__(
+        self,
+        inputs: dict[str, LocalArtifact],
+        output: Path,
+        kept: Checkpoints = NO_CHECKPOINTS,
+        **options: Any,
+    ):
         self.events, self.output = RecordedEvents(), output
         chosen = {"train": Train(**SETTINGS | options), "questions": Questions(), "corpus": Corpus()}
         train(StepContext(Config.partial(chosen), inputs, {"model": output}, self.events, kept))

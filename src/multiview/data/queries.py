@@ -45,7 +45,7 @@ def write_by_parts(
 
     After a run that was killed, only the parts that no checkpoint holds are made.
     """
-    latest = context.checkpoints.latest() if context.checkpoints is not None else None
+    latest = context.checkpoints.latest()
     with tempfile.TemporaryDirectory(prefix="parts-") as folder:
         for kept in latest.glob("part-*.parquet") if latest is not None else ():
             shutil.copy(kept, folder)
@@ -53,7 +53,7 @@ def write_by_parts(
             file = Path(folder, f"part-{number:06d}.parquet")
             if not file.exists():
                 pq.write_table(make(part), file, compression="zstd")
-                if context.checkpoints is not None and number % PARTS_PER_CHECKPOINT == 0:
+                if number % PARTS_PER_CHECKPOINT == 0:
                     context.checkpoints.publish(number, Path(folder))
         rows = 0
         with pq.ParquetWriter(target, schema, compression="zstd") as writer:

@@ -36,7 +36,7 @@ def train_generator(context: StepContext) -> None:
         how = (tokenizer, context.settings.generation, longest)
         return padded([tokens(passage, question, *how) for passage, question in pairs])
 
-    latest = context.checkpoints.latest() if context.checkpoints is not None else None
+    latest = context.checkpoints.latest()
     settings = context.settings.generation.train
     with tempfile.TemporaryDirectory(prefix="training-", dir=scratch()) as folder:
         arguments = shared_arguments(

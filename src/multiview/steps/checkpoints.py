@@ -4,7 +4,6 @@ import contextlib
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Protocol
 
 from multiview import names
 from multiview.artifacts.attempt import Attempt
@@ -19,15 +18,20 @@ EVENTS = "events.jsonl"
 """A checkpoint's file with the events of its training so far."""
 
 
-class Checkpoints(Protocol):
-    """A step's checkpoints, including those of an interrupted attempt; documented at `StoredCheckpoints`."""
+class Checkpoints:
+    """A step's checkpoints, including those of an interrupted attempt. This one keeps none."""
 
-    def latest(self) -> Path | None: ...
+    def latest(self) -> Path | None:
+        """Returns a private local copy of the newest checkpoint; None if there is none."""
 
-    def publish(self, step: int, folder: Path) -> None: ...
+    def publish(self, step: int, folder: Path) -> None:
+        """Publishes a folder as the checkpoint after `step` steps."""
 
 
-class StoredCheckpoints:
+NO_CHECKPOINTS = Checkpoints()
+
+
+class StoredCheckpoints(Checkpoints):
     """The checkpoints of the output with `key`, in a store.
 
     A checkpoint holds the events of the attempt's `log` so far, and a resumed log begins with them, so that each
@@ -38,8 +42,8 @@ class StoredCheckpoints:
         self.store, self.key, self.log = store, key, log
 
     def latest(self) -> Path | None:
-        """Returns a private local copy of the newest undamaged checkpoint; None if there is none. Damaged ones are
-        named in the log and dropped; the training makes them again."""
+        """Returns a copy of the newest undamaged checkpoint. Damaged ones are named in the log and dropped; the training
+        makes them again."""
         found, damaged, tried = None, [], []
         # Another trainer may drop all of these and add newer ones meanwhile.
         while not found and (steps := self._steps()) != tried:
@@ -79,7 +83,7 @@ class StoredCheckpoints:
         return f"{names.CHECKPOINT}/{self._key(step)}/{names.RECORD_FILE}"
 
     def publish(self, step: int, folder: Path) -> None:
-        """Publishes a folder as the checkpoint after `step` steps; of older checkpoints, only the newest is kept."""
+        """Publishes a checkpoint; of older ones, only the newest is kept."""
         if read_record(self.store, names.CHECKPOINT, self._key(step)) is None:
             # Another trainer may have finished and cleared the checkpoints: then there is nothing to keep.
             with contextlib.suppress(FileNotFoundError):

@@ -9,7 +9,7 @@ from multiview.artifacts.staging import LocalArtifact
 from multiview.artifacts.store import Store
 from multiview.config import Config
 from multiview.errors import UndeclaredAccess
-from multiview.steps.checkpoints import Checkpoints
+from multiview.steps.checkpoints import NO_CHECKPOINTS, Checkpoints
 from multiview.steps.events import Events
 from multiview.steps.runs import NO_PAGES, Pages
 
@@ -43,8 +43,8 @@ class StepContext:
     outputs: Mapping[str, Path] = field(default_factory=dict)
     """An empty folder to fill for each kind of output."""
     events: Events = field(default_factory=Events)
-    checkpoints: Checkpoints | None = None
-    """Checkpoints from which an interrupted step continues; None for steps without checkpoints."""
+    checkpoints: Checkpoints = NO_CHECKPOINTS
+    """Checkpoints from which an interrupted step continues."""
     pages: Pages = NO_PAGES
     """The pages of the run, for steps that send notices."""
     opened: Store | None = None

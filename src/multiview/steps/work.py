@@ -17,7 +17,7 @@ from multiview.artifacts.staging import LocalArtifact, same_writing, stage, stam
 from multiview.artifacts.store import Store
 from multiview.config import Config, JsonObject
 from multiview.errors import InputError, one_line
-from multiview.steps.checkpoints import Checkpoints
+from multiview.steps.checkpoints import NO_CHECKPOINTS, Checkpoints
 from multiview.steps.context import Input, StepContext
 from multiview.steps.events import Events
 from multiview.steps.provenance import code_version
@@ -76,7 +76,7 @@ class Work:
         store: Store,
         outputs: Mapping[str, Path],
         events: Events,
-        checkpoints: Checkpoints | None = None,
+        checkpoints: Checkpoints = NO_CHECKPOINTS,
         pages: Pages = NO_PAGES,
     ) -> StepContext:
         """Returns the argument of the step's function, with its inputs on local disk. Raises InputError where they are
@@ -87,7 +87,7 @@ class Work:
             inputs={name: self._input(name) for name in self.inputs},
             outputs=outputs,
             events=events,
-            checkpoints=checkpoints if self.step.checkpoints else None,
+            checkpoints=checkpoints if self.step.checkpoints else NO_CHECKPOINTS,
             pages=pages,
             opened=store if self.step.reads_store else None,
         )

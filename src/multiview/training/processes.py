@@ -29,6 +29,7 @@ from multiview import environment
 from multiview.artifacts.scratch import remove_scratch
 from multiview.config import Train
 from multiview.errors import InputError, ProcessFailed, counted, one_line
+from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 from multiview.steps.processors import processors
@@ -48,12 +49,11 @@ def on_processes(body: Body, context: StepContext) -> None:
     if processes * nodes == 1:
         return body(context)
     context.events.fact(processes=processes * nodes)
-    checkpoints = context.checkpoints
-    receivers = {"events": context.events, "checkpoints": checkpoints}
+    receivers = {"events": context.events, "checkpoints": context.checkpoints}
     with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(receivers) as (line, raised):
         threads = max(1, processors() // processes)
-        kept = None if checkpoints is None else RemoteCheckpoints(line, checkpoints.latest())
-        sent = replace(context, events=RemoteEvents(line), checkpoints=kept)
+        checkpoints = RemoteCheckpoints(line, context.checkpoints.latest())
+        sent = replace(context, events=RemoteEvents(line), checkpoints=checkpoints)
         try:
             _launch(_launcher(processes, nodes), body, sent, Path(folder), threads)
         except ChildFailedError as error:
@@ -184,7 +184,7 @@ class RemoteEvents(Events):
 
 
 @dataclass(frozen=True)
-class RemoteCheckpoints:
+class RemoteCheckpoints(Checkpoints):
     """The checkpoints of the starting process, whose latest is `found`; calls as in `RemoteEvents` publish more."""
 
     line: Connection

@@ -74,7 +74,7 @@ def fit(data: TrainingData, context: StepContext) -> None:
     model.encode_again = settings.chunk is not None
     if settings.gradient_checkpointing:
         model.checkpoint_activations()
-    latest = context.checkpoints.latest() if context.checkpoints is not None else None
+    latest = context.checkpoints.latest()
     with tempfile.TemporaryDirectory(prefix="training-", dir=scratch()) as folder:
         arguments = training_arguments(settings, stream, Path(folder), context.events)
         check_same_start(latest)

@@ -30,7 +30,7 @@ from multiview.model.loss import (
     nested_loss,
     temperature,
 )
-from multiview.steps.checkpoints import Checkpoints
+from multiview.steps.checkpoints import NO_CHECKPOINTS, Checkpoints
 from multiview.steps.events import Events
 from multiview.training.all_gather import whole_batch
 from multiview.training.batches import Collator, TrainingBatch
@@ -55,7 +55,7 @@ class BiEncoderTrainer(Trainer):
         collator: Collator,
         arguments: TrainingArguments,
         events: Events,
-        checkpoints: Checkpoints | None = None,
+        checkpoints: Checkpoints = NO_CHECKPOINTS,
         validating: TrainerCallback | None = None,
     ) -> None:
         """`validating` may end the training, and adds its files to a checkpoint before that is published."""
@@ -188,7 +188,7 @@ class ReportingCallback(TrainerCallback):
     """Reports progress after each step and what the Trainer logs, and publishes checkpoints."""
 
     events: Events
-    checkpoints: Checkpoints | None
+    checkpoints: Checkpoints
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
@@ -211,7 +211,7 @@ class ReportingCallback(TrainerCallback):
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        if self.checkpoints is not None and state.is_world_process_zero:
+        if state.is_world_process_zero:
             folder = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
             self.checkpoints.publish(state.global_step, folder)
 
