@@ -216,7 +216,7 @@ def test_the_documents_bases_get_the_prompts_they_were_trained_with() -> None:
     ],
 )
 def test_a_base_without_its_prompts_is_missed_in_a_line(
-    name: str, made: dict[str, str], given: dict[str, str], missed: list[str], base: Path, tmp_path: Path
+    name: str, made: dict[str, str], given: dict[str, Any], missed: list[str], base: Path, tmp_path: Path
 ) -> None:
     folder, events = tmp_path / name, RecordedEvents()
     save_base(folder, base, prompts=made)
