@@ -92,6 +92,12 @@ class LocalStore(Store):
         for folder in workspace.parents[:2]:
             sync(folder)
 
+    def file(self, path: str) -> Path:
+        """Returns where the file at `path` is. Raises FileNotFoundError."""
+        if not (file := self.root / path).is_file():
+            raise FileNotFoundError(f"{self.url}/{path}")
+        return file
+
     def open(self, path: str) -> BinaryIO:
         return (self.root / path).open("rb")
 

@@ -126,9 +126,10 @@ def _check_in_place(
     """Checks files of a local store; returns their stamps at the time of the check."""
     known, whole, stamps = read_stamps(store, record.data), {}, {}
     for entry in files:
-        path = store.root / record.data / entry.path
-        if not path.is_file():
-            raise DamagedRecord(broken_file(store, record, entry.path, "is missing"))
+        try:
+            path = store.file(f"{record.data}/{entry.path}")
+        except FileNotFoundError as error:
+            raise DamagedRecord(broken_file(store, record, entry.path, "is missing")) from error
         stamps[path] = before = stamp(path)
         settled, found = is_settled(before), known.get(entry.path)
         unread = (check != "bytes" and found == before) or (check == "writes" and found is None)
