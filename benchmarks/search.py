@@ -107,7 +107,7 @@ def encoding(base: str, repeats: int, clock: Callable[[], float]) -> Iterator[Ro
         if find_spec("sentence_transformers"):
             from sentence_transformers import SentenceTransformer
 
-            peer = SentenceTransformer(weights, device="cpu")
+            peer = SentenceTransformer(str(weights), device="cpu")
         for question in QUESTIONS:
             contestants: dict[str, Callable[[], object]] = {
                 "ours": lambda text=question: encoder.question_vector(text)

@@ -171,7 +171,7 @@ def sentence_transformers(work: Task) -> list[float]:
 
     settings, clock = work.settings, work.timer()
     with staged_base(work.base) as folder, tempfile.TemporaryDirectory() as output:
-        model = SentenceTransformer(folder, device="cuda" if torch.cuda.is_available() else "cpu")
+        model = SentenceTransformer(str(folder), device="cuda" if torch.cuda.is_available() else "cpu")
         model.max_seq_length = Model().passage_length
         set_dropout(model, settings.dropout)
         texts = {id_: f"{passage.title} {passage.text}" for id_, passage in work.passages.items()}

@@ -62,7 +62,6 @@ def connect(connection: Connection, retries: Retry = RETRY) -> Client:
     check_connection(connection)
     with explained(connection), warnings.catch_warnings(action="ignore"):  # KFP gives advice on every start
         from kfp import client as kfp_client
-        from requests.utils import get_environ_proxies, select_proxy
 
         class OneRequest(kfp_client.Client):
             def get_kfp_healthz(self, sleep_duration: int = 0) -> ApiObject:
@@ -80,7 +79,7 @@ def connect(connection: Connection, retries: Retry = RETRY) -> Client:
         host, file = connection.host, connection.token_file
         client = OneRequest(
             host=host,
-            proxy=select_proxy(host, get_environ_proxies(host)) if host else None,
+            proxy=_proxy(host) if host else None,
             ui_host=connection.ui_host,
             namespace=connection.namespace or "kubeflow",
             existing_token=connection.token,
@@ -95,6 +94,17 @@ def connect(connection: Connection, retries: Retry = RETRY) -> Client:
         if client.get_kfp_healthz().multi_user:
             _check_several_users(client, connection)
         return client
+
+
+def _proxy(host: str) -> str | None:
+    """Returns the environment's proxy for `host`; none for this machine, where port-forwards end."""
+    from requests.utils import get_environ_proxies, prepend_scheme_if_needed, should_bypass_proxies
+
+    scheme = host.partition(":")[0] if "://" in host else "https"
+    proxy = get_environ_proxies(host).get(scheme)
+    if not proxy or should_bypass_proxies(host, "localhost,127.0.0.1"):
+        return None
+    return prepend_scheme_if_needed(proxy, "http")
 
 
 # KFP's client exposes the generated API methods by their services' names, without declaring them.
@@ -124,6 +134,7 @@ def api_client(client: ApiObject) -> ApiObject:
 
 def _set_retries(generated: ApiObject, retries: Retry) -> None:
     from kfp_server_api.rest import RESTClientObject
+    from requests.adapters import HTTPAdapter
 
     config = generated.configuration
     if config.retries is retries:
@@ -131,6 +142,8 @@ def _set_retries(generated: ApiObject, retries: Retry) -> None:
     config.retries = retries
     if config.refresh_api_key_hook:
         config.refresh_api_key_hook = _keeping_host(config.refresh_api_key_hook, config.host)
+    if config.proxy:  # with the name and the password in its address
+        config.proxy_headers = HTTPAdapter().proxy_headers(config.proxy)
     generated.rest_client = RESTClientObject(config)
 
 

@@ -50,7 +50,9 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
         index = champion["index"]["address"] if champion else promotion["challenger"]
     example = evaluated.get(index or "") or (evaluations or [None])[-1]
     question = _show_example(console, example) if example else None
-    if example and values.get(index or "") and len(metrics) > 1 and not promotion:
+    # A rerun's table has rows of the earlier run, whose indexes are not among these.
+    here = {_row(state) for state in states if names.EVALUATION in state.outputs}
+    if example and values.get(index or "") and len(metrics) > 1 and metrics.keys() <= here and not promotion:
         console.print(f"Best index:   {_row(example)}, by {short(NDCG)}")
     if tracking_uri:
         uri = without_secrets(tracking_uri)

@@ -254,8 +254,9 @@ def test_a_base_is_refused_by_its_files_or_when_it_is_loaded(
         (
             BASE,
             "encoder",
-            r"t5 \(T5EncoderModel\), an encoder-decoder; give an encoder such as BERT",
+            r"t5 \(T5EncoderModel\); give an encoder such as BERT",
         ),
+        (GENERATOR, "encoder", r"t5 \(T5EncoderModel\); give a sequence-to-sequence model such as T5"),
         (GENERATOR, BASE, r"bert \(BertModel\); give a sequence-to-sequence model such as T5"),
         (TEACHER, BASE, r"bert \(BertModel\); give a model trained as a cross-encoder"),
     ],

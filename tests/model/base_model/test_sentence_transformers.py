@@ -116,6 +116,10 @@ def test_a_cased_tokenizer_of_a_named_class_stays_lower_cased_once_saved(tmp_pat
     write(base / TOKENIZER, of_tokens | {"tokenizer_class": "BertTokenizer", "do_lower_case": False})
     tokenizer = AutoTokenizer.from_pretrained(base)
     write(base / "sentence_bert_config.json", {"max_seq_length": 64, "do_lower_case": True})
+    write(base / TOKENIZER, of_tokens | {"truncation_side": "left"})
+    with pytest.raises(InputError, match="its tokenizer cuts texts at the left"):
+        encoder(base, tmp_path / "other")
+    write(base / TOKENIZER, of_tokens | {"tokenizer_class": "BertTokenizer", "do_lower_case": False})
     made = SentenceTransformer(str(base), device="cpu")
     ours = encoder(base, tmp_path / "model")
     assert type(tokenizer).__name__ == "BertTokenizer"

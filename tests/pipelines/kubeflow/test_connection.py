@@ -117,12 +117,16 @@ def test_signing_in_that_fails_is_one_line(kubeflow, command, monkeypatch):
 def test_the_environment_s_proxy_is_asked_unless_the_host_is_among_the_exceptions(
     kubeflow, command, monkeypatch
 ):
-    monkeypatch.setenv("HTTP_PROXY", kubeflow.url)
-    assert command(f"{LIST} --host http://kubeflow.invalid") == "no schedules\n"
+    for proxy in kubeflow.url, kubeflow.url.removeprefix("http://"):
+        monkeypatch.setenv("HTTP_PROXY", proxy)
+        assert command(f"{LIST} --host http://kubeflow.invalid") == "no schedules\n"
     monkeypatch.setenv("NO_PROXY", ".invalid")
     kubeflow.requests.clear()
     assert "does not answer" in command(f"{LIST} --host http://kubeflow.invalid", status=2)
     assert not kubeflow.requests
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.invalid")
+    monkeypatch.delenv("NO_PROXY")
+    assert command(f"{LIST} --host {kubeflow.url}") == "no schedules\n", "a port-forward's end is not"
 
 
 def test_a_page_that_is_not_kubeflow_s_is_one_line(website, command):

@@ -101,9 +101,9 @@ def _check_config(base: str, file: IO[bytes], setting: str) -> None:
         )
     classes = config.get("architectures") or []
     classes = [*map(str, classes)] if isinstance(classes, list) else [str(classes)]
-    decodes = bool(config.get("is_encoder_decoder")) or any("EncoderModel" in name for name in classes)
+    decodes, half = bool(config.get("is_encoder_decoder")), any("EncoderModel" in name for name in classes)
     judges = not classes or any("SequenceClassification" in name for name in classes)
-    unfit = {BASE: decodes, GENERATOR: not decodes, TEACHER: not judges, RERANKER: not judges}
+    unfit = {BASE: decodes or half, GENERATOR: not decodes, TEACHER: not judges, RERANKER: not judges}
     if unfit.get(setting):
         kind = f"{config.get('model_type')} ({', '.join(classes)})" + ", an encoder-decoder" * decodes
         raise InputError(f"{base} is of type {kind}; give {NEEDED[setting]}")

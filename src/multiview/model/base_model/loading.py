@@ -146,10 +146,10 @@ def lower_cased(tokenizer: PreTrainedTokenizer) -> PreTrainedTokenizer:
 
     normalise_first(tokenizer.backend_tokenizer, normalizers.Lowercase())
     special = {name: token for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
-    longest = tokenizer.model_max_length
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer.backend_tokenizer, model_max_length=longest, **special
-    )
+    kept = {
+        name: getattr(tokenizer, name) for name in ("model_max_length", "padding_side", "truncation_side")
+    }
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer, **kept, **special)
 
 
 def normalise_first(tokenizer: Tokenizer, normalizer: normalizers.Normalizer) -> None:
