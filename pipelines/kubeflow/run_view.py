@@ -194,7 +194,7 @@ def silence_of(view: RunView, find: Callable[[], Store | None], submission: Subm
         # It is silent until its next attempt, and while its nodes wait for each other.
         if not state.finished:
             pod = pods.pod(state.step)
-            hours.append(pod.backoff_seconds * 2**pod.retries / 7200 + WAIT_HOURS * (pod.nodes > 1))
+            hours.append(pod.backoff_seconds * 2 ** (pod.retries - 1) / 3600 + WAIT_HOURS * (pod.nodes > 1))
     if now - heard <= SILENCE:
         return "", False
     # A pod waits for a node, or with several nodes also for the others, and then runs.

@@ -220,7 +220,7 @@ def test_the_inspection_shown_is_what_it_prints():
     options = [word for setting in settings for word in ("--set", setting)]
     console = Console(file=io.StringIO(), width=100)
     print_inspection(
-        console, inspection.inspect(validate(gather(None, settings)), lambda done: None), options
+        console, inspection.inspect(validate(gather(None, settings)), lambda done: None), options, "labelled"
     )
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     printed = "\n".join(line.rstrip() for line in lines)

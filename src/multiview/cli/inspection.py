@@ -48,9 +48,7 @@ def source_settings(sources: Sequence[str], presets: Presets, settings: Sequence
     ]
 
 
-def print_inspection(
-    console: Console, inspection: Inspection, options: Sequence[str], origin: str = "labelled"
-) -> None:
+def print_inspection(console: Console, inspection: Inspection, options: Sequence[str], origin: str) -> None:
     """Print all of an inspection, ending with the command that would run on these data, with its `options`; `origin` is
     where its questions come from."""
     if inspection.formats.get("corpus"):

@@ -54,8 +54,8 @@ def refresh(overrides: Overrides) -> Plan:
     verdict = plan.add(StepPath("gate"), "gate", config, **judged)
     decided = {"champion": champion, "verdict": verdict, **new_inputs}
     promotion = plan.add(StepPath("promote"), "promote", config, **decided)
-    told = {"promotion": promotion, "verdict": verdict, "changes": changes, "index": index}
-    told |= {"evaluation": challenger_evaluation}
+    evaluated = {"index": index, "evaluation": challenger_evaluation}
+    told = {"promotion": promotion, "verdict": verdict, "changes": changes, **evaluated}
     plan.add(StepPath("report"), "refresh-report", config, **told)
     if config.export.formats:
         promoted = plan.add(StepPath("champion-now"), "champion-now", config, promotion=promotion)
