@@ -74,8 +74,11 @@ def test_it_builds_anew_from_stored_views_and_says_why(vectors, why, before, now
     assert not (vectors.files(new) / "added.parquet").exists()
 
 
-def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(vectors, monkeypatch):
-    """By the plain formula, in float64, over all views, which are fewer than are drawn."""
+@pytest.mark.parametrize("refined", ["", ",RFlat", ",Refine(SQfp16)"])
+def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(tmp_path, monkeypatch, refined):
+    """By the plain formula, in float64, over all views, which are fewer than are drawn: where an index is refined, of
+    the codes by which it finds."""
+    vectors = ChangingVectors(tmp_path / "store", index={"kind": f"IVF4,SQ8{refined}"})
     model = vectors.model()
     old = vectors.index(model, vectors.passages(CORPUS))
     assert (header(vectors, old)["drift_added"], header(vectors, old)["drift_error"]) == (0, None)
@@ -114,6 +117,33 @@ def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(vectors, mo
     anew = vectors.refresh(again, model, vectors.passages(dict(reversed(corpus.items()))))
     assert "times the squared error of the others, more than 2" in facts(anew)["rebuilt"]
     assert (header(vectors, anew)["drift_added"], header(vectors, anew)["drift_error"]) == (0, None)
+
+
+@pytest.mark.parametrize("kind", ["compact", "IVF8,Flat"])
+def test_a_corpus_that_shrank_gets_fewer_lists(tmp_path, kind):
+    """As many as a new index has, at the latest where it would have half; a number that is given stays."""
+    vectors = ChangingVectors(tmp_path / "store", index={"kind": kind})
+    model, corpus = vectors.model(), numbered(*range(600))
+    made = vectors.index(model, vectors.passages(corpus))
+    first, fewest = header(vectors, made)["lists"], 8 if kind != "compact" else 1
+    for number in (400, 200, 100, 40):
+        corpus = dict([*corpus.items()][:number])
+        made = vectors.refresh(made, model, vectors.passages(corpus))
+        now = header(vectors, made)["lists"]
+        new = header(vectors, vectors.index(model, vectors.passages(corpus)))["lists"]
+        assert new <= now < max(2 * new, fewest + 1)
+        assert ("inverted lists are too many" in facts(made)["rebuilt"]) == (now < first)
+        first = now
+    assert now == fewest
+
+
+@pytest.mark.parametrize("kind", ["exact", "compact", "SQfp16", "IVF4,SQ8,RFlat"])
+def test_the_index_of_an_unchanged_corpus_is_the_old_one(tmp_path, kind):
+    """The same digest, so that the gate keeps the champion."""
+    vectors = ChangingVectors(tmp_path / "store", index={"kind": kind})
+    model, passages = vectors.model(), vectors.passages(CORPUS)
+    old = vectors.index(model, passages)
+    assert vectors.refresh(old, model, passages).digest == old.digest
 
 
 def test_the_error_of_few_views_does_not_train_an_index_again(monkeypatch):

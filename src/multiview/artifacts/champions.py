@@ -50,7 +50,7 @@ class Champion(BaseModel):
             }
         except InputError as error:
             raise InputError(
-                f"{error}; until it is there again, go back to an earlier champion with `python -m pipelines "
+                f"{error}; until it is there again, go back to another champion with `python -m pipelines "
                 "rollback --to NUMBER`"
             ) from error
 

@@ -18,9 +18,9 @@ from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject
 from multiview.index.approximate.editing import IndexEditor, editable
-from multiview.index.approximate.kinds import description
+from multiview.index.approximate.kinds import description, factory_string, make_index
 from multiview.index.build import ApproximateBuilder, BlocksOfViews, open_embeddings, write_index
-from multiview.index.faiss_library import faiss
+from multiview.index.faiss_library import faiss, list_count
 from multiview.index.merged_corpus import ADDED_FILE, MergedCorpus, OldIndex
 from multiview.index.ranker import write_search
 from multiview.index.stored_views import sampled_rows
@@ -32,6 +32,9 @@ RETRAIN_ADDED = 0.3
 """Share of views added since an index's training above which it is trained again."""
 RETRAIN_ERROR = 2.0
 """Ratio of added views' squared error to earlier views' above which, beyond chance, an index is trained again."""
+RETRAIN_LISTS = 2
+"""Ratio of an index's inverted lists to those that its kind has at its size from which it is trained again: a search
+probes few of them, and in an index that shrank they are almost empty."""
 SAMPLED = 4096
 """Most views whose error is measured, both of the added ones and of the others."""
 
@@ -70,7 +73,7 @@ def refresh_index(context: StepContext, with_search: bool = False) -> None:
     passages = read_passages(context.input("passages").path) if with_search else ()
     search = write_search(folder, context.settings, passages) if with_search else {}
     write_index(folder, model, corpus, context.settings.index, context.events, search, edit)
-    if edit:
+    if edit and corpus.added.any():
         pq.write_table(pa.table({"added": corpus.added}), folder / ADDED_FILE)
     context.events.fact(rebuilt=rebuilt)
 
@@ -97,6 +100,9 @@ def _rebuild_or_edit(
     index: FaissObject = faiss.read_index(str(old.folder / INDEX_FILE))
     if not editable(index):
         return f"an index of kind {chosen.kind} cannot be edited", None
+    lists = list_count(make_index(chosen, factory_string(chosen, corpus.rows, corpus.dim), corpus.dim))
+    if lists and old.header["lists"] >= RETRAIN_LISTS * lists:
+        return f"{old.header['lists']:,} inverted lists are too many for {counted(corpus.rows, 'view')}", None
     found = None
     if old.header["sample"]:
         found = drift(index, corpus, np.repeat(corpus.added, corpus.view_counts), chosen.seed)
@@ -139,11 +145,13 @@ def drift(index: FaissObject, corpus: MergedCorpus, added: np.ndarray, seed: int
     """Returns the drift of a trained faiss `index` once it holds the views of `corpus`.
 
     `added` [rows] bool says which views were added since its training. The error shows how well its quantizers encode
-    random views among these, compared with random views among the others.
+    random views among these, compared with random views among the others. A refined index finds by its base alone.
     """
     share = float(added.mean()) if len(added) else 0.0
     if not 0 < share < 1:
         return Drift(share)
+    while isinstance(index := faiss.downcast_index(index), faiss.IndexRefine):
+        index = index.base_index
 
     def squared_errors(which: np.ndarray) -> np.ndarray:
         rows = np.flatnonzero(which)
