@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from multiview.encoding import embeddings
 from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter
 from multiview.errors import InputError
 
@@ -43,15 +44,25 @@ def test_the_files_hold_what_was_written(tmp_path: Path) -> None:
     assert json.loads((folder / "embeddings.json").read_text()) == header
 
 
+@pytest.mark.parametrize("block", [1, 2, 3, 4])
+def test_the_rows_of_many_passages_are_those_of_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    """Which are written a block at a time."""
+    monkeypatch.setattr(embeddings, "ROWS_PER_BLOCK", block)
+    rows = pq.read_table(write(tmp_path) / "rows.parquet")
+    assert (rows["id"].to_pylist(), rows["views"].to_pylist()) == (["p0", "p1", "p2", "p3"], COUNTS)
+
+
 @pytest.mark.parametrize("queries", [False, True])
 def test_the_reader_gives_back_what_was_written(tmp_path: Path, queries: bool) -> None:
     """Queries are one more column."""
-    embeddings = Embeddings(write(tmp_path, queries))
-    assert (embeddings.dim, embeddings.rows, embeddings.passages, embeddings.model) == (3, 6, 4, "digest")
-    np.testing.assert_array_equal(embeddings.views, np.concatenate(vectors()).astype(np.float16))
-    assert embeddings.table["views"].to_pylist() == COUNTS and embeddings.has_queries == queries
+    read = Embeddings(write(tmp_path, queries))
+    assert (read.dim, read.rows, read.passages, read.model) == (3, 6, 4, "digest")
+    np.testing.assert_array_equal(read.views, np.concatenate(vectors()).astype(np.float16))
+    assert read.table["views"].to_pylist() == COUNTS and read.has_queries == queries
     asked = [[f"{i}?"] * count for i, count in enumerate(COUNTS)]
-    assert not queries or embeddings.table["queries"].to_pylist() == asked
+    assert not queries or read.table["queries"].to_pylist() == asked
 
 
 @pytest.mark.parametrize("compute", ["float32", "float16"])

@@ -31,6 +31,7 @@ from multiview.export.qdrant import (
 )
 from multiview.export.views import IndexViews
 from multiview.serving.hits import passage_fields
+from multiview.serving.retriever import load_artifacts
 from tests.fixtures.crowned import promote
 from tests.fixtures.forked import MULTIVIEW, forked, run_forked
 from tests.fixtures.system_indexes import SYSTEMS
@@ -136,8 +137,31 @@ def test_a_load_is_idempotent_and_mends(indexes, client):
     assert client.retrieve(first.name, [point_id("p2")], with_vectors=True) == [kept]
 
 
-def test_a_collection_that_is_another_in_the_end_is_told_and_gets_no_alias(crowned, client, monkeypatch):
-    monkeypatch.setattr(client, "upload_points", lambda name, points, **how: list(points))
+def test_another_index_model_or_corpus_is_another_collection(indexes, monkeypatch):
+    """The index says nothing of the corpus's own columns, which are in the points."""
+    found = load_artifacts(address := indexes.index("camvr"))
+    names = {collection_name(address)}
+    for number, each in enumerate(found):
+        record = each.record.model_copy(update={"digest": "0" * 64})
+        changed = [*found[:number], each._replace(record=record), *found[number + 1 :]]
+        monkeypatch.setattr(qdrant, "load_artifacts", lambda address, changed=changed: changed)
+        names.add(collection_name(address))
+    assert len(names) == 4
+
+
+@pytest.mark.parametrize("arrives", ["nothing", "others"])
+def test_a_collection_that_is_another_in_the_end_is_told_and_gets_no_alias(
+    crowned, client, monkeypatch, arrives
+):
+    """As many points, of other content, are another collection too."""
+    upload = client.upload_points
+
+    def altered(name, points, **how):
+        others = [each.model_copy(update={"payload": {**each.payload, "text": "other"}}) for each in points]
+        if arrives == "others":
+            upload(name, others, **how)
+
+    monkeypatch.setattr(client, "upload_points", altered)
     with pytest.raises(InputError, match=r"collection multiview-[0-9a-f]{16} is not that of index "):
         follow_champion(crowned.store, client)
     assert aliases(client) == {}

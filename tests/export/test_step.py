@@ -88,11 +88,14 @@ def test_the_champion_is_exported_whatever_the_verdict_and_once(promoted_corpus:
 
 def test_a_model_is_exported_for_other_libraries_with_a_card(corpus: ChangingCorpus):
     corpus.add("new-1")
-    folder = corpus.files(exported(corpus.refresh(export={"formats": ["model", "onnx"]})))
+    settings = {"export": {"formats": ["model", "onnx"]}, "encode": {"question_length": 20}}
+    folder = corpus.files(exported(corpus.refresh(**settings)))
     assert json.loads((folder / "export.json").read_text())["formats"] == ["model", "onnx"]
     card = (folder / "model" / "README.md").read_text()
     assert "## Training" in card and "camvr" in card
     assert (folder / "model" / "modules.json").is_file() and (folder / "onnx" / "model.onnx").is_file()
+    for name in ("model/view-encoder", "onnx"):
+        assert json.loads((folder / name / "config.json").read_text())["question_length"] == 20, name
     assert not (folder / "views").exists()
 
 

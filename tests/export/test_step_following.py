@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from qdrant_client import QdrantClient
 
-from multiview.artifacts.champions import Champion, address_of, champion_of
+from multiview.artifacts.champions import Champion, address_of, champion_of, crown
+from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.export import step
 from multiview.export.qdrant import collection_name
 from multiview.steps.events import WarningEvent, read_events
 from pipelines import __main__ as pipelines
+from tests.fixtures.champions import champion
 from tests.fixtures.changing_corpus import ChangingCorpus
 
 URL = "http://qdrant.example.org:6333"
@@ -116,3 +120,13 @@ def test_a_qdrant_that_is_away_fails_no_rollback(promoted_corpus, server, monkey
     pipelines.app(words, standalone_mode=False)
     assert champion_of(promoted_corpus.store).number == 3
     assert "\nwarning: Qdrant at http://qdrant.example.org:6333: " in capsys.readouterr().out
+
+
+def test_an_alias_that_was_set_for_an_earlier_champion_is_set_again(tmp_path):
+    """As after a rollback that no Qdrant was named to: the step's inputs are those of an earlier refresh."""
+    store = LocalStore(tmp_path)
+    crown(store, champion(store, 1))
+    record: Any = SimpleNamespace(facts={"champion": 1, "collection": "multiview-of-1"})
+    assert step.still_follows(store, record)
+    crown(store, champion(store, 2))
+    assert not step.still_follows(store, record)

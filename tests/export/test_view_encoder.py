@@ -34,6 +34,17 @@ def test_texts_are_split_into_sentences_and_a_question_has_one_vector(model):
     assert titled.shape == (3, 64)
 
 
+def test_texts_are_split_into_sentences_of_the_corpus_s_language(base, tmp_path):
+    """Also as sentence-transformers saves the model."""
+    model = saved_model(tmp_path / "model", base, architecture="camvr")
+    write_sentence_transformers(model, tmp_path / "out", Description(language="chinese"))
+    loaded = MultiVectorEncoder(str(tmp_path / "out"), device="cpu", trust_remote_code=True)
+    loaded.save_pretrained(str(tmp_path / "again"))
+    again = MultiVectorEncoder(str(tmp_path / "again"), device="cpu", trust_remote_code=True)
+    for each in (loaded, again):
+        assert each.encode_document(["国王建了它。他死了。"])[0].shape == (2, 64)
+
+
 def test_what_is_no_text_is_refused(model):
     with pytest.raises(InputError, match="3 is no text"):
         model.encode_query([3])

@@ -166,6 +166,21 @@ def test_another_artifact_at_an_input_s_address_is_reported(evaluated_run, tmp_p
     assert any("has digest 000000000000… instead of" in flaw for flaw in lineage.broken)
 
 
+def test_of_two_steps_that_read_different_bytes_at_one_address_one_is_named(tmp_path):
+    """Whichever of them is looked at first."""
+    store = LocalStore(tmp_path)
+    passages, _ = Attempt(store, "passages", "p").publish(step="split", step_version=0, config={}, inputs={})
+    readers = []
+    for key, digest in (("now", passages.digest), ("before", "0" * 64)):
+        read = Reference(address=f"{store.url}/{passages.folder}", digest=digest)
+        made = Attempt(store, "embeddings", key)
+        record, _ = made.publish(step="encode", step_version=0, config={}, inputs={"passages": [read]})
+        readers.append(Reference.to(store, record))
+    for roots in (readers, readers[::-1]):
+        (flaw,) = trace(roots).broken
+        assert flaw.startswith("passages of embeddings/before: ") and "has digest " in flaw
+
+
 def test_a_long_line_of_ancestors_is_walked(tmp_path):
     store = LocalStore(tmp_path)
     inputs: dict[str, list[Reference]] = {}

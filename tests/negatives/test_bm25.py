@@ -1,7 +1,7 @@
 """The step `bm25-negatives`."""
 
 from multiview.artifacts.staging import LocalArtifact
-from multiview.config import Config
+from multiview.config import Config, Corpus
 from multiview.negatives.bm25 import bm25_negatives
 from multiview.negatives.negatives_file import read_negatives, read_table
 from multiview.steps.context import StepContext
@@ -28,4 +28,15 @@ def test_the_text_of_a_positive_is_no_bm25_negative_under_another_id(tmp_path):
     inputs = {name: LocalArtifact(folder, name) for name, folder in folders.items()}
     (out := tmp_path / "negatives").mkdir()
     bm25_negatives(StepContext(Config(), inputs, {"negatives": out}, RecordedEvents()))
+    assert read_negatives(out)["q"] == {"bm25": ["b"]}
+
+
+def test_words_are_those_of_the_corpus_s_language(tmp_path):
+    passages = [passage("a", "東京の川"), passage("b", "東京の山"), passage("c", "京都の山")]
+    asked = questions_folder(tmp_path / "questions", [question("q", "東京?", ["川"], ["a"])])
+    folders = {"passages": write_passages(tmp_path / "passages", passages), "questions": asked}
+    inputs = {name: LocalArtifact(folder, name) for name, folder in folders.items()}
+    (out := tmp_path / "negatives").mkdir()
+    settings = Config(corpus=Corpus(language="japanese"))
+    bm25_negatives(StepContext(settings, inputs, {"negatives": out}, RecordedEvents()))
     assert read_negatives(out)["q"] == {"bm25": ["b"]}

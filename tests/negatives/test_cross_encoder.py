@@ -249,6 +249,9 @@ def test_a_cross_encoder_is_used_as_its_makers_do(judge, corpus, tmp_path):
     cut = {"truncation": "longest_first", "max_length": 16}
     expected = tokenizer("king of the river", f"{corpus.passages[1].title} {corpus.passages[1].text}", **cut)
     assert (kept.input_ids, segments) == (expected["input_ids"], expected["token_type_ids"])
+    asked, short = "the king of the river " * 5, corpus.passages[0]
+    (kept, _) = pair_tokens(made.tokenizer, made.length, asked, short, (0, 0))
+    assert kept.input_ids == tokenizer(asked, f"{short.title} {short.text}", **cut)["input_ids"]
     longer = makers_folder(judge, tmp_path / "longer", {}, max_seq_length=4096)
     assert CrossEncoder(longer, Encode(), "longer", TEACHER).length == LONG
 

@@ -66,6 +66,13 @@ def test_questions_at_once_are_answered_as_alone(client, loaded, indexes):
     assert client.metric("multiview_batch_questions_count") - before < 3 * len(asked), "some shared a batch"
 
 
+def test_an_answer_says_whether_better_passages_may_be_missed(indexes):
+    """As `search --json` does (tests/cli/test_search.py): a condition is answered exactly by any index."""
+    with answering(of_one(multiview.load(indexes.index("pooled")))) as client:
+        found = [client.search("Tesla?", **more)["answers"][0] for more in ({}, {"where": "true"})]
+    assert [answer["exact"] for answer in found] == [False, True]
+
+
 def test_a_passage_is_found_by_its_id(client, loaded):
     (hit,) = loaded.search(["Tesla?"], k=1, explain=True)[0]
     found = client.get(f"/passages/{hit.id}").json()

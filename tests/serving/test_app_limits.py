@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
@@ -14,6 +15,7 @@ import pytest
 
 import multiview
 from multiview.serving import retriever as retriever_module
+from multiview.serving.batching import Batcher, Search
 from multiview.serving.limits import Limits
 from multiview.serving.question_log import QuestionLog
 from multiview.serving.retriever import Retriever
@@ -56,6 +58,20 @@ def test_more_requests_than_may_wait_are_told_to_come_again(slow):
         slow.may.set()
         assert all(each.result()["answers"] for each in [first, *others])
         assert client.search("one more?")
+
+
+def test_a_batch_has_no_more_questions_than_are_searched_together_or_one_larger_request(loaded):
+    asked, sizes = [["1?"], ["2?", "3?"], ["4?", "5?"], ["6?"], ["7?", "8?", "9?", "10?"]], []
+
+    async def ask() -> list:
+        batcher = Batcher(questions=3, waiting=8, report_batch=sizes.append)
+        running = asyncio.create_task(batcher.run())
+        found = await asyncio.gather(*(batcher.search(loaded, each, Search(k=2)) for each in asked))
+        running.cancel()
+        return found
+
+    assert asyncio.run(ask()) == [loaded.search(each, k=2) for each in asked]
+    assert sizes == [3, 3, 4]
 
 
 def test_a_request_that_takes_too_long_is_answered_and_leaves_the_queue(slow):

@@ -7,11 +7,14 @@ from datetime import date
 from itertools import chain
 
 import jsonschema
+import pyarrow as pa
 import pytest
 import requests
 
 from multiview.serving import openai
 from multiview.serving.hits import Hit, ScoredView
+from multiview.serving.schemas import Filter
+from multiview.serving.where import Where
 
 
 def test_the_server_keeps_what_its_openapi_promises(client, loaded):
@@ -52,6 +55,31 @@ def test_columns_of_other_types_are_text_in_openai_s_shape():
     (result,) = openai.page(["?"], [[hit]], 1, None).data
     expected = {"tags": '["Kunst", "été"]', "at": '{"day": "2024-05-01"}', "day": "2024-05-01", "n": 1.5}
     assert result.attributes == expected
+
+
+def compared(kind: str, value: object) -> Filter:
+    return Filter.model_validate({"type": kind, "key": "n", "value": value})
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        (compared("eq", 2), [2]),
+        (compared("ne", 2), [1, 3]),
+        (compared("gt", 2), [3]),
+        (compared("gte", 2), [2, 3]),
+        (compared("lt", 2), [1]),
+        (compared("lte", 2), [1, 2]),
+        (compared("in", [1, 2]), [1, 2]),
+        (compared("nin", [1, 2]), [3]),
+        (Filter(type="and", filters=[compared("gt", 1), compared("lt", 3)]), [2]),
+        (Filter(type="or", filters=[compared("lt", 2), compared("gt", 2)]), [1, 3]),
+    ],
+)
+def test_a_filter_finds_what_openai_says_that_it_finds(filters, found):
+    rows = pa.record_batch({"n": [1, 2, 3]})
+    mask = Where(openai.condition(filters), rows.schema).mask(rows)
+    assert rows.filter(pa.array(mask))["n"].to_pylist() == found
 
 
 @pytest.fixture(scope="module")

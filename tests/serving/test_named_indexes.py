@@ -12,6 +12,7 @@ import pytest
 from multiview.artifacts.champions import rollback
 from multiview.artifacts.record import Record, Reference, load_reference
 from multiview.serving import follow
+from multiview.serving.batching import Batcher, Search
 from multiview.serving.follow import Follower
 from multiview.serving.named_indexes import NamedIndexes, NoSuchIndex
 from tests.fixtures.answering_server import of_champion
@@ -137,6 +138,7 @@ def test_choices_are_champions_the_challenger_and_all_others(crowned):
         assert found[keys["mvr"]] == (["champion 2"], "mvr")
         assert found[keys["pooled"]] == (["challenger"], "camvr")
         assert found[keys["dpr"]] == ([], "dpr")
+        assert list(found)[3:] == [keys["dpr"], index_record(crowned, "all-views").key], "newest first"
 
     asyncio.run(ask())
 
@@ -169,3 +171,34 @@ def test_copies_are_not_removed_while_an_index_is_loaded(crowned, tmp_path):
         assert folder.exists()
     follower.generations.remove_copies()
     assert not folder.exists()
+
+
+def test_copies_that_an_index_beside_reads_too_are_not_removed(crowned, tmp_path):
+    """As the corpus of a champion that was replaced, which another index was made from."""
+    follower, _ = others_of(crowned)
+    generations, folder = follower.generations, tmp_path / "copy"
+    folder.mkdir()
+    generations.load_beside(crowned.index("mvr"), most=1)
+    with generations.using(crowned.index("mvr")) as beside:
+        beside.retriever.copies = frozenset({folder})
+    generations._leftover.add(folder)
+    generations.remove_copies()
+    assert folder.exists()
+
+
+def test_questions_to_two_indexes_at_once_are_answered_by_their_own(crowned):
+    """Those to one index share a batch, which is of one index."""
+
+    async def ask() -> None:
+        follower, others = others_of(crowned)
+        champion, sizes = follower.generations.newest.retriever, []
+        batcher = Batcher(questions=8, waiting=8, report_batch=sizes.append)
+        running = asyncio.create_task(batcher.run())
+        async with others.using(index_record(crowned, "mvr").key) as named:
+            asked = [champion, named.retriever, champion]
+            found = await asyncio.gather(*(batcher.search(each, [QUESTION], Search()) for each in asked))
+        running.cancel()
+        assert found == [each.search([QUESTION]) for each in asked] and found[0] != found[1]
+        assert sizes == [2, 1]
+
+    asyncio.run(ask())

@@ -156,3 +156,6 @@ def test_a_server_gives_the_same_answers(indexes, retrievers):
         hits = retrievers[name].search(indexes.questions, 6, explain=True, where=WHERE)
         pairs = zip(indexes.questions, hits, strict=True)
         assert answers == json.loads(as_json([answer_fields(*pair, True) for pair in pairs]))
+        for answer, ranked in zip(answers, hits, strict=True):
+            given = [(hit["rank"], hit["id"], hit["score"], hit["view"]) for hit in answer["hits"]]
+            assert given == [(rank, hit.id, hit.score, hit.best.number) for rank, hit in enumerate(ranked, 1)]

@@ -1,5 +1,8 @@
 """Each view alone and the first views, beside plain float64, and what generated queries have to do with them."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -8,6 +11,7 @@ from multiview.evaluation.analyses.view_ranges import (
     correlation,
     each_view,
     first_views,
+    gold_recall,
     mean_reciprocal_rank,
 )
 from tests.fixtures.analysed_model import WORDS, AnalysedModel
@@ -107,6 +111,16 @@ def test_a_corpus_of_fewer_than_ten_passages_has_an_mrr_at_10(unpadded):
     gold = np.array([[False, True, False]] * len(unpadded.questions))
     assert mean_reciprocal_rank(gold, unpadded.subject()) == {"mrr_at_10": 0.5}
     assert mean_reciprocal_rank(gold, unpadded.subject(depth=3, at=[3])) == {}
+
+
+def test_questions_without_a_positive_have_neither_recall_nor_rank():
+    """Which have answers alone, beside others."""
+    questions = [SimpleNamespace(positive_ids=ids) for ids in (("a", "b"), (), ("c",), ())]
+    settings = SimpleNamespace(depth=10)
+    given: Any = SimpleNamespace(questions=questions, cuts=[1, 3], settings=settings)
+    gold = np.array([[True, False, False], [False] * 3, [False, True, False], [False] * 3])
+    assert gold_recall(gold, given) == {"recall_at_1": 0.25, "recall_at_3": 0.75}
+    assert mean_reciprocal_rank(gold, given) == {"mrr_at_10": 0.75}
 
 
 def test_accuracy_of_each_view(unpadded):

@@ -15,6 +15,7 @@ from multiview.errors import InputError
 from multiview.evaluation.analyses.matrices import mean_cosines
 from multiview.evaluation.metrics import measure, passage_recall
 from multiview.index import merged_corpus
+from multiview.index.approximate import search
 from multiview.index.approximate.kinds import default_lists
 from multiview.index.view_index import ViewIndex
 from tests.fixtures.analysed_model import passage_scores
@@ -143,6 +144,15 @@ def test_what_reads_views_reads_the_stored_ones(clustered, exact, built):
     assert one.exact, "the analysis itself looks at every first and second view"
 
 
+def test_many_questions_are_searched_as_few(clustered, built, monkeypatch):
+    index = ViewIndex.load(built[0])
+    together = index.search(clustered.queries, 10)
+    monkeypatch.setattr(search, "FETCHED_AT_ONCE", 1000)
+    parts = index.search(clustered.queries, 10)
+    for name in ("passages", "scores", "winning_views"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(together, name))
+
+
 def test_all_passages_come_back_where_all_are_asked_for(clustered, built):
     """However few lists a search looks into; but a graph does not lead everywhere."""
     index = ViewIndex.load(built[0])
@@ -175,6 +185,15 @@ def test_the_header_says_how_it_was_built(clustered, built):
     assert metrics["bytes_per_passage"] == (folder / "index.faiss").stat().st_size / 700
     assert events.facts["build_seconds"] > 0
     assert events.steps[-1] == (header["views"], header["views"], "views")
+
+
+def test_seed_and_rerank_are_those_of_the_settings(clustered, tmp_path):
+    content = []
+    for number, seed in enumerate((0, 0, 1)):
+        clustered.build(tmp_path / str(number), "compact", seed=seed, rerank=7)
+        content.append((tmp_path / str(number) / "index.faiss").read_bytes())
+    assert content[0] == content[1] != content[2], "k-means begins elsewhere"
+    assert ViewIndex.load(tmp_path / "0").search_parameters.rerank == 7
 
 
 def test_recall_is_the_share_of_the_true_passages(clustered, exact, tmp_path):

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.data.passages import Passage
 from multiview.model.layouts.camvr import cut_longest
 from tests.fixtures.laid_out import PASSAGE, make, tokens, view
+from tests.fixtures.tokenizers import tokenizer
 
 
 def test_camvr_puts_a_viewer_before_each_snippet(base: Path) -> None:
@@ -63,6 +65,17 @@ def test_viewers_know_the_snippets_that_they_start_from(base: Path) -> None:
         assert tokens(made, asked.input_ids) == "[VIE] who won ? [SEP]"
         assert asked.snippets == ((1, 4),)
     assert make(base, "camvr", views=5, init="cls").passage(PASSAGE)[0].snippets == ()
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
+def test_the_snippet_of_a_question_begins_behind_its_prompt(tmp_path: Path, kind: str) -> None:
+    """Whose last space may belong to the question's first word."""
+    tokenizer(kind).save_pretrained(tmp_path)
+    for prompt in ("", "king:", "king: "):
+        made = make(tmp_path, "camvr", init="snippet-mean", question_prompt=prompt)
+        asked = made.question("the battle")
+        ((start, stop),) = asked.snippets
+        assert made._tokenizer.decode(asked.input_ids[start:stop]).split() == ["the", "battle"], prompt
 
 
 def loop_cut(lengths: list[int], room: int) -> list[int]:

@@ -1,16 +1,18 @@
 """Why a run failed, as `submit --wait` says it in one line: by its step's state, its pod's log, or what Argo's nodes tell."""
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import kfp_server_api as api
 import pytest
 from mlflow import MlflowClient
 
 from multiview import tracking
-from multiview.artifacts.store import open_store
-from multiview.steps.runs import StepState, write_state
-from pipelines.kubeflow.follow import reason_in
+from multiview.artifacts.store import LocalStore, open_store
+from multiview.steps.runs import Start, StepState, write_start, write_state
+from pipelines.kubeflow.connection import Connection
+from pipelines.kubeflow.follow import reason, reason_in
+from pipelines.kubeflow.run_view import RunView
 from tests.fixtures.argo_nodes import NEVER_STARTED
 from tests.fixtures.servers import new_database
 from tests.pipelines.kubeflow.followed import BEFORE, OPENED, Argo, Cluster, described_of, each
@@ -30,6 +32,18 @@ F1126 11:44:55.606574   17741 main.go:59] failed to execute component: exit stat
 def test_a_failing_step_s_line_ends_it_with_status_1(followed):
     printed = followed(Cluster(failing="bm25-negatives", word="FAILED"), status=1)
     assert printed.endswith("error: bm25-negatives: corpus.source: row 3 has no text\n")
+
+
+def test_the_reason_is_what_failed_first_since_the_run_was_started_again(tmp_path):
+    """States of an earlier start stay until their steps begin again."""
+    store, begun = LocalStore(tmp_path / "store"), datetime.now(UTC)
+    write_start(store, "second", Start(run="training-1"))
+    for path, minutes, why in (("train", -60, "no memory"), ("split", 1, "no text"), ("index", 2, "no room")):
+        then = (begun + timedelta(minutes=minutes)).timestamp()
+        failed = StepState(path=path, step=path, status="failed", started=then, ended=then, error=why)
+        write_state(store, "training-1", failed)
+    run = api.V2beta1Run(run_id="second", state="FAILED", created_at=begun, state_history=[])
+    assert reason(Connection(host="http://nowhere.invalid"), RunView(run), store) == "split: no text"
 
 
 def test_a_run_that_was_cancelled_is_said_to_be(kubeflow, followed, store, monkeypatch, tmp_path):

@@ -5,6 +5,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from multiview import environment
 from multiview.config import JsonObject
 from multiview.steps.backends.trainjob import train_job
 from tests.fixtures.cluster_api import SCHEMA
@@ -58,6 +59,12 @@ def test_the_object_is_one_that_the_api_takes() -> None:
         },
         "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "preference": preferred}],
     }
+
+
+@pytest.mark.parametrize(("cpu", "processors"), [("500m", "1"), ("1500m", "2"), ("4", "4")])
+def test_part_of_a_processor_counts_as_one(cpu: str, processors: str) -> None:
+    variables = {each["name"]: each.get("value") for each in template(cpu=cpu)["spec"]["trainer"]["env"]}
+    assert variables[environment.PROCESSORS] == processors
 
 
 def test_pods_that_train_together_have_no_sidecar() -> None:

@@ -78,6 +78,19 @@ def test_what_differs_is_replaced_and_what_is_gone_deleted(kubeflow, apply):
     assert not kubeflow.recurring
 
 
+def test_another_place_to_run_in_is_another_recurring_run(kubeflow, apply):
+    schedule = {name: value for name, value in NIGHTLY.items() if name != "store"}
+    options = "--store gs://bucket/store"
+    assert apply(schedule, options=options) == ["nightly: created"]
+    for more in (
+        "--store gs://bucket/other",
+        f"{options} --experiment other",
+        f"{options} --pipeline-root gs://bucket/kfp",
+    ):
+        assert apply(schedule, options=more) == ["nightly: replaced"], more
+        assert apply(schedule, options=more) == ["nightly: unchanged"], more
+
+
 def test_a_run_in_progress_goes_on_without_its_schedule(kubeflow, apply, command):
     """Kubernetes would delete its workflow with the recurring run (kubeflow/pipelines#12573)."""
     apply(NIGHTLY)

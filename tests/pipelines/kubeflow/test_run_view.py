@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import kfp_server_api as api
@@ -86,3 +87,16 @@ def test_a_driver_of_kubeflow_s_own_may_be_at_work():
 def test_cancelled_is_what_a_person_ended(state, history, word):
     past = [api.V2beta1RuntimeStatus(state=each) for each in history]
     assert RunView(api.V2beta1Run(state=state, state_history=past)).word == word
+
+
+def test_of_steps_that_failed_the_first_in_time_is_named():
+    """The API lists nodes in any order."""
+    nodes = [
+        api.V2beta1PipelineTaskDetail(
+            display_name=f"{key}-driver", state="FAILED", end_time=datetime(2026, 1, 1, hour, tzinfo=UTC)
+        )
+        for key, hour in (("index", 5), ("split", 3), ("encode", 4))
+    ]
+    run = api.V2beta1Run(state="FAILED", run_details=api.V2beta1RunDetails(task_details=nodes))
+    failure = RunView(run).failure
+    assert failure and failure.task.path == "split"

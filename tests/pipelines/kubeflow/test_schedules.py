@@ -93,6 +93,15 @@ def test_days_of_the_week_end_with_saturday():
     assert next(cron_times("0 0 5 * * 1-3,5/2", MONDAY + timedelta(days=5))).isoweekday() == 1
 
 
+def test_times_are_those_of_the_zone_that_crons_are_read_in():
+    """Kubeflow tells its own in UTC: its 3 o'clock is 2 o'clock there."""
+    berlin = ZoneInfo("Europe/Berlin")
+    found = status(ENTRY, None, (MONDAY + timedelta(hours=1)).astimezone(berlin))
+    assert found.text == "has not run yet; next 2026-11-16 03:00 CET"
+    found = status(ENTRY, run(2), (MONDAY + timedelta(hours=3)).astimezone(berlin))
+    assert found.text == "succeeded, began 2026-11-16 03:00 CET; next 2026-11-17 03:00 CET"
+
+
 def test_a_cron_is_read_in_its_zone():
     berlin = ZoneInfo("Europe/Berlin")
     assert next(cron_times("0 0 3 * * *", MONDAY.astimezone(berlin))).astimezone(UTC).hour == 2

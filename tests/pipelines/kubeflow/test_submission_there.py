@@ -132,6 +132,8 @@ def test_steps_that_are_there_are_left_out_and_the_others_read_what_they_made(ku
         by_path["camvr/round-1/train"]["model"],
     ]
     assert {(reference.address, reference.digest) for reference in read} <= set(imports(spec))
+    given = tasks_of(spec)["close-run"]["inputs"]["parameters"]["there"]["runtimeValue"]["constant"]
+    assert given == [str(path) for path in outputs], "which its exit handler does not miss"
     described = Run.model_validate_json(run.runtime_config.parameters["described"])
     assert described.steps == [str(path) for path in plan.paths()], "it is the same run"
     state = read_state(store, described.id, "split")

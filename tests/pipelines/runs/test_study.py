@@ -217,3 +217,12 @@ def test_what_is_no_study_is_one_line(tmp_path, content, message):
 def test_a_study_that_is_not_there_is_named(name, message):
     with pytest.raises(InputError, match=message):
         read_study(name)
+
+
+def test_a_seed_makes_another_initial_model_too_and_a_row_s_settings_stand_over_a_seed_s(project):
+    rows = {"a": {}, "b": {"train": {"model": "own"}}}
+    read = read_study(write(project, runs=rows, seeds=[1, 2], by_seed={1: {"train": {"model": "one"}}}))
+    found = read.overrides({"comparison": {"baseline": "a", "resamples": 100}})
+    assert [of["model"]["seed"] for of in found.values()] == [1, 2, 1, 2]
+    assert [of["train"].get("model") for of in found.values()] == ["one", None, "own", "own"]
+    assert all(of["comparison"] == {"resamples": 100} for of in found.values()), "none of them is a row a"
