@@ -114,8 +114,11 @@ def test_rows_that_ask_the_same_share_their_gold_passages_and_are_held_out_toget
     assert sum(len(q.positive_ids) > 1 for q in shared) == report.remarks.counts.get(ASKED_AGAIN, 0)
     if rows:
         train, dev = held_out(shared, 0.3, seed)
-        assert dev or len({row[2] for row in rows}) == 1
-        assert not {(q.question, q.answers) for q in train} & {(q.question, q.answers) for q in dev}
+        asked = [{(q.question, q.answers) for q in part} for part in (train, dev)]
+        assert not asked[0] & asked[1] and {*train, *dev} == {*shared}, "no row is lost"
+        first = {min(q.positive_ids) for q in shared}
+        assert len({min(q.positive_ids) for q in dev}) == min(max(round(0.3 * len(first)), 1), len(first) - 1)
+        assert {*held_out(shared[::-1], 0.3, seed)[1]} == {*dev}
 
 
 def test_unknown_positives_go_and_with_the_first_of_them_its_offsets():

@@ -254,7 +254,10 @@ def test_given_negatives_are_kept_where_they_are_wanted(tmp_path, files):
         assert [q.negative_ids for q in done[wanted].train][:2] == [("p7", "p24"), ()]
         line = "given negatives that are not in the corpus, left out: 2, the first: question t0, passage gone"
         assert line in done[wanted].events.warnings
-    assert not any(q.negative_ids for q in done["bm25"].train) and not done["bm25"].events.warnings
+    assert not any(q.negative_ids for q in done["bm25"].train)
+    unused = "given negatives of training questions, not used with questions.hard_negatives=bm25: 2"
+    [warning] = done["bm25"].events.warnings
+    assert warning.startswith(unused)
     without = Done(tmp_path / "without", corpus, asked)
     assert done["bm25"].bytes() == without.bytes(), "a file without them is as it was"
 

@@ -108,6 +108,17 @@ def test_it_is_loaded_once_for_all_who_ask_at_once(crowned, monkeypatch):
     assert len(loads) == 2, "the champion, and this one"
 
 
+def test_an_index_may_be_called_as_the_list_of_all(crowned):
+    """Who asks for an index `choices` while another asks for the list gets an answer of their own."""
+
+    async def ask() -> None:
+        _, others = others_of(crowned)
+        found = await asyncio.gather(address(others, "choices"), others.choices(), return_exceptions=True)
+        assert "there is no index choices" in str(found[0]) and isinstance(found[1], list)
+
+    asyncio.run(ask())
+
+
 def test_a_damaged_index_is_told_and_tried_again(crowned):
     views = crowned.files(index_record(crowned, "mvr")) / "views.f16"
     whole = views.read_bytes()

@@ -178,15 +178,21 @@ def one_per_passage(questions: Sequence[Question], seed: int) -> list[Question]:
 def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
     """Returns training and dev questions, the latter being all those about a `share` of the first positive passages.
 
-    The passages are drawn by `seed`: at least one, but none if there is only one. No training question asks what a dev
-    question asks.
+    The passages are drawn by `seed`: at least one, but none if there is only one. Rows that ask the same are about the
+    first of their passages by id, so that none is for training where another is held out.
     """
-    passages = sorted({q.positive_ids[0] for q in questions}, key=lambda id_: seeded_hash(seed, id_))
+    about: dict[tuple[str, tuple[str, ...]], str] = {}
+    for q in questions:
+        about[q.question, q.answers] = min(
+            q.positive_ids[0], about.get((q.question, q.answers), q.positive_ids[0])
+        )
+    passages = sorted({*about.values()}, key=lambda id_: seeded_hash(seed, id_))
     dev_count = min(max(1, round(share * len(passages))), max(0, len(passages) - 1))
-    train = set(passages[dev_count:])
-    dev = [q for q in questions if q.positive_ids[0] not in train]
-    asked = {(q.question, q.answers) for q in dev}
-    return [q for q in questions if q.positive_ids[0] in train and (q.question, q.answers) not in asked], dev
+    dev = {*passages[:dev_count]}
+    return (
+        [q for q in questions if about[q.question, q.answers] not in dev],
+        [q for q in questions if about[q.question, q.answers] in dev],
+    )
 
 
 def with_shared_positives(questions: Sequence[Question], report: Report) -> list[Question]:

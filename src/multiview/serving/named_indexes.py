@@ -55,7 +55,7 @@ class NamedIndexes:
                     generation = held.enter_context(self._generations.using(address))
                     break
                 except KeyError:  # not loaded, or dropped for others meanwhile
-                    address = await self._flights.result(name, lambda: self._load(name))
+                    address = await self._flights.result(f"load {name}", lambda: self._load(name))
             yield generation
 
     async def choices(self) -> list[IndexChoice]:

@@ -142,6 +142,8 @@ def test_a_source_is_a_file_a_folder_or_a_pattern_with_variables(tmp_path, monke
     assert expand_source("${SOME_DATA}/b.jsonl", "corpus") == [b]
     assert expand_source(str(tmp_path / "*.jsonl"), "corpus") == [b]
     assert expand_sources([b, str(tmp_path)], "corpus") == [b, a]
+    monkeypatch.chdir(tmp_path)
+    assert expand_sources(["b.jsonl", "./b.jsonl", f"file://{b}", "."], "corpus") == [b, a], "each file once"
 
 
 def test_a_pipe_is_no_file(tmp_path):

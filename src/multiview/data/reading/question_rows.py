@@ -43,8 +43,10 @@ def checked_question(
 def _question(qid: str, row: Row, judged: Mapping[str, dict[str, int]], form: str) -> Question | None:
     answers = _strings(row, "answers")
     if "answers" in row and all(map(is_blank, answers)):
-        line = "no answer; a question of a file with answers needs one: leave the row out"
-        raise InputError(f"{line} (also SQuAD 2.0's unanswerable questions)")
+        line = "no answer; a question of a file with answers needs one: leave out what none can answer (as in SQuAD 2.0)"
+        raise InputError(
+            f"{line}, and give questions that have only gold passages in a file without this column"
+        )
     positives = _strings(row, "positive_ids")
     if positives or ("positive_ids" in row and not judged):
         grades = _grades(row, positives)

@@ -36,6 +36,7 @@ DERIVED_COLUMNS = ("sentence_ends", "content_hash")
 OURS = "columns with the names of ours, not read"
 NO_TITLES = "passages without title beside a column that is called so"
 IRRELEVANT_ALONE = "judged questions without a passage graded above 0, left out: pytrec_eval counts them as 0"
+UNUSED_NEGATIVES = "given negatives of training questions, not used with questions.hard_negatives=bm25"
 UNKNOWN_JUDGED = "judged questions that are in no file of questions"
 """Kinds of remarks."""
 
@@ -155,6 +156,8 @@ def _questions_for(section: Questions, use: Use, report: Report, found: dict[str
                 continue
         locations[question.qid] = location
         if question.negative_ids and (use != "train" or section.hard_negatives == "bm25"):
+            if use == "train":
+                report.remark(UNUSED_NEGATIVES, location)
             question = replace(question, negative_ids=())
         questions.append(question)
     if groups and not questions:

@@ -96,8 +96,9 @@ def _files(fs: AbstractFileSystem, path: str, address: str, use: Use) -> list[st
     # Files come first, since a file's name may contain the brackets of a pattern.
     if not (is_web(address) and path.endswith("/")) and fs.isfile(path):
         _refuse_lakes(fs, [path])
-        beside = [name for name in names_beside(address, use) if fs.exists(name)][:1]
-        return beside if beside and use == "corpus" else [*beside, address]
+        file = path if isinstance(fs, LocalFileSystem) else address  # one name, also where a folder holds it
+        beside = [name for name in names_beside(file, use) if fs.exists(name)][:1]
+        return beside if beside and use == "corpus" else [*beside, file]
     if fs.isdir(path):
         files = _folder_files(fs, path, use)
     elif not is_web(address) and re.search(r"[*?\[]", path):
