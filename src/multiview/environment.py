@@ -7,7 +7,7 @@ STORE = "MULTIVIEW_STORE"
 """The store of a command without `--store`."""
 
 INDEX = "MULTIVIEW_INDEX"
-"""The index of a search without `--index`."""
+"""The index of a search, an export or a server without `--index`; the server then follows no champion."""
 
 API_KEYS = "MULTIVIEW_API_KEYS"
 """The API keys of a server without `--api-keys`, separated by white space; unset: it asks for none, blank: it refuses to start."""

@@ -275,7 +275,7 @@ def test_lineages_and_versions_are_of_that_index(documented, index, tmp_path, mo
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
     call(cli.app, re.sub(r"store/index/\w+", index, documented), monkeypatch)
     out = capsys.readouterr().out.splitlines()
-    assert out[-1].startswith("verified: ") or out[-1] == "models:/multiview-train.json-dev.json@champion"
+    assert out[-1].startswith("verified: ") or out[-1] == "models:/multiview-train.json-dev.json@tried"
 
 
 @pytest.mark.documented("mlflow ui ")

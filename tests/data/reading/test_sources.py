@@ -146,6 +146,20 @@ def test_a_source_is_a_file_a_folder_or_a_pattern_with_variables(tmp_path, monke
     assert expand_sources(["b.jsonl", "./b.jsonl", f"file://{b}", "."], "corpus") == [b, a], "each file once"
 
 
+@pytest.mark.parametrize(
+    "names", [("train-squad", "test-squad"), ("train_v2", "dev_v2"), ("nq-train", "nq-validation", "nq-test")]
+)
+def test_a_folder_whose_names_speak_of_splits_is_not_read_whole(tmp_path, names):
+    for name in names:
+        (tmp_path / f"{name}.jsonl").touch()
+    for use in ("train", "dev"):
+        with pytest.raises(
+            InputError, match=rf"{names[1]}\.jsonl: a split beside {names[0]}\.jsonl: name the files"
+        ):
+            expand_source(str(tmp_path), use)
+    assert len(expand_source(str(tmp_path), "corpus")) == len(names)
+
+
 def test_a_pipe_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "p.jsonl")
     with pytest.raises(InputError, match=r"p\.jsonl: a pipe or a device, .* write it to a file"):

@@ -205,9 +205,21 @@ def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
 
 
 def of_use(files: list[str], use: Use) -> list[str]:
-    """Returns the files of the first split that a use has, where each is named by a split; else all."""
+    """Returns the files of the first split that a use has, where each is named by a split; else all.
+
+    Raises InputError where other names speak of training and of another split: their questions would be mixed.
+    """
     of_splits = (_of_splits(files, {split}) for split in SPLITS[use])
-    return next((found for found in of_splits if len(found) < len(files)), files)
+    if found := next((found for found in of_splits if len(found) < len(files)), None):
+        return found
+    words = {word: file for file in files for word in re.split(r"[\W_]+", plain_name(file))}
+    held_out = next((words[split] for split in SPLITS["dev"] if split in words), None)
+    if held_out and SPLITS["train"][0] in words:
+        raise InputError(
+            f"{held_out}: a split beside {base_name(words[SPLITS['train'][0]])}: name the files for {SETTING[use]}, not the "
+            "folder, or name each by its split alone, as train.jsonl or test.jsonl"
+        )
+    return files
 
 
 def _of_splits(files: Collection[str], splits: Collection[str]) -> list[str]:
