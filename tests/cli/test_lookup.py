@@ -107,6 +107,14 @@ def test_a_run_stands_for_what_it_ends_with_and_for_its_index(run) -> None:
         run_index("r", run(camvr_encode=ENCODE), NEAR)
 
 
+@pytest.mark.parametrize("run", [store_run, tracked_run])
+def test_a_refresh_stands_for_the_index_that_it_built(run) -> None:
+    before = {"outputs": {"index": reference("1")}}
+    assert run_index("r", run(champion=before, challenger_index=INDEX), NEAR) == "store/index/2"
+    with pytest.raises(InputError, match="several systems"):
+        run_index("r", run(dpr_index=before, challenger_index=INDEX), NEAR)
+
+
 def test_an_earlier_round_s_index_is_not_its_run_s(tmp_path) -> None:
     store, paths = LocalStore(tmp_path), ["camvr/round-1/index", "camvr/round-2/index"]
     described = Run(id="r", pipeline="training", config={}, steps=paths)

@@ -67,6 +67,8 @@ def test_no_name_leads_out_of_the_store_and_its_indexes(crowned):
                     f"there is no index {name}: name a key that GET /indexes lists, a run's id, "
                     "champion or challenger"
                 )
+        with pytest.raises(NoSuchIndex, match="^there is no challenger in the store$"):
+            await address(others, "challenger")
 
     asyncio.run(ask())
 

@@ -144,6 +144,8 @@ def run_index(name: str, run: AnyRun, near: Store) -> str:
     indexes = finished_outputs(states, names.INDEX)
     paths = last_rounds(map(StepPath.parse, sorted(indexes)))
     last = {system: in_store(indexes[str(path)], near).address for system, path in paths.items()}
+    if names.CHALLENGER in last and {*last} <= {names.CHALLENGER, names.CHAMPION}:  # a refresh has built one
+        last = {names.CHALLENGER: last[names.CHALLENGER]}
     if not last:
         raise InputError(f"run {name} has no index yet: finish it, or give --index")
     described = find_run(near, name) if isinstance(run, list) else run.run

@@ -73,7 +73,9 @@ def agent_routes(app: FastAPI, serving: Serving) -> APIRouter:
             return _refusal(f"id: Input should be a string of at most {LONGEST_ID:,} characters")
         found = answer.json()
         if answer.is_error:
-            return _refusal(found["error"]["message"].replace("body.questions.0", "question"))
+            return _refusal(
+                found["error"]["message"].replace("body.questions.0", "question").removeprefix("body.")
+            )
         text = types.TextContent(text=json.dumps(found, ensure_ascii=False))
         return types.CallToolResult(content=[text], structured_content=found)
 

@@ -87,6 +87,8 @@ class NamedIndexes:
             except InputError:
                 url, kind, key = "", "", ""
             if (url, kind) != (self._store.url, names.INDEX) or not KEY.fullmatch(key):
+                if name in (names.CHAMPION, names.CHALLENGER):
+                    raise InputError(f"there is no {name} in the store") from None
                 # What `find` says is for operators, who may see the server's paths.
                 raise InputError(
                     f"there is no index {name}: name a key that GET /indexes lists, a run's id, "
@@ -103,7 +105,8 @@ class NamedIndexes:
         roles = self._roles()
         newest = sorted((key for key in written if key not in roles), key=lambda key: -written[key])
         for key in [*(key for key in roles if key in written), *newest][:LISTED]:
-            if record := read_record(self._store, names.INDEX, key):
+            record = read_record(self._store, names.INDEX, key)
+            if record and record.facts.get("passages") != 0:  # as of the champion before the first one
                 yield IndexChoice(
                     name=key,
                     roles=roles.get(key, []),

@@ -251,6 +251,8 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
                 'holds text, which is compared letter by letter ("10" < "9"): compare it with a text in quotes, or '
                 "store numbers as numbers (Parquet or JSON)"
             ) from None
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            raise InputError('holds lists: write "..." in it') from None
         raise InputError(
             f"is of type {kind}: compare it with a value that it can hold, days and times as "
             '"2020-01-31" or "2020-01-31T12:00"'
