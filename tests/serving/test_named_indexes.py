@@ -145,6 +145,7 @@ def test_choices_are_champions_the_challenger_and_all_others(crowned):
         _, others = others_of(crowned)
         choices = await others.choices()
         found = {choice.name: (choice.roles, choice.architecture) for choice in choices}
+        assert [choice.kind for choice in choices] == ["", "", "compact", "", ""]
         keys = {system: index_record(crowned, system).key for system in ("camvr", "mvr", "pooled", "dpr")}
         assert list(found)[:3] == [keys["camvr"], keys["mvr"], keys["pooled"]]
         assert found[keys["camvr"]] == (["champion 3", "champion 1"], "camvr")
@@ -168,9 +169,17 @@ def test_a_trained_model_has_the_architecture_of_the_model_that_it_was_trained_f
     _, untrained = load_reference(index.inputs["model"][0], "the index", crowned.store)
     start = {"start": [Reference.to(crowned.store, untrained)]}
     trained = write(untrained, key="0" * 32, step="train", config={"train": {}}, inputs=start)
-    write(index, key="1" * 32, inputs={**index.inputs, "model": [Reference.to(crowned.store, trained)]})
-    choices = asyncio.run(others_of(crowned)[1].choices())
-    assert {choice.name: choice.architecture for choice in choices}["1" * 32] == "mvr"
+    config = {"index": {"kind": "hnsw"}, "search": {"mode": "hybrid", "rerank": "judge"}}
+    write(
+        index,
+        key="1" * 32,
+        config=config,
+        inputs={**index.inputs, "model": [Reference.to(crowned.store, trained)]},
+    )
+    write(index, key="2" * 32, facts={**index.facts, "passages": 0})  # as a first refresh compares with
+    choices = {choice.name: choice for choice in asyncio.run(others_of(crowned)[1].choices())}
+    assert choices["1" * 32].architecture == "mvr" and "2" * 32 not in choices
+    assert choices["1" * 32].kind == "hnsw, hybrid, reranked"
 
 
 def test_copies_are_not_removed_while_an_index_is_loaded(crowned, tmp_path):

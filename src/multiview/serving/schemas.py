@@ -81,6 +81,9 @@ class IndexChoice(BaseModel):
     name: str = Field(description="Its key, by which a request names it.")
     roles: list[str] = Field(description="`champion 3`, the newest first, and `challenger`.")
     architecture: str
+    kind: str = Field(
+        description="As `compact, hybrid, reranked`; empty for an exact index whose views alone rank."
+    )
     passages: int | None
     views: int | None
     created: str

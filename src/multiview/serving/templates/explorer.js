@@ -50,9 +50,9 @@ function report(error) {
 
 const nameOf = ({ champion, index }) => (champion ? `Champion ${champion}` : `Index ${keyOf(index).slice(0, 8)}`);
 
-function choiceOf({ name, roles, architecture, passages, created }) {
+function choiceOf({ name, roles, architecture, kind, passages, created }) {
   const [role] = roles;
-  const about = [role ? role[0].toUpperCase() + role.slice(1) : name.slice(0, 8), architecture, passages === null ? "" : counted(passages, "passage"), created.slice(0, 16).replace("T", " ")];
+  const about = [role ? role[0].toUpperCase() + role.slice(1) : name.slice(0, 8), architecture, kind, passages === null ? "" : counted(passages, "passage"), created.slice(0, 16).replace("T", " ")];
   return make("option", { value: name, title: name }, about.filter(Boolean).map(shown).join(" · "));
 }
 
