@@ -72,7 +72,9 @@ def test_viewer_tokens_may_start_as_cls_at_the_first_position(base: Path, prompt
 
 def test_a_base_without_positions_has_no_first_one(tmp_path: Path) -> None:
     rotary = random_base(tmp_path / "base", "modernbert")
-    with pytest.raises(InputError, match="model.init: cls-first needs a base with embeddings of positions"):
+    with pytest.raises(
+        InputError, match="model.init: cls-first needs a base that adds embeddings of positions"
+    ):
         BiEncoder.create(settings(rotary, init="cls-first"))
 
 

@@ -1,8 +1,10 @@
 """Bases that cannot encode, or that read nothing before the tokens that a layout pools."""
 
+import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from multiview.config import Model
 from multiview.errors import InputError
@@ -51,3 +53,25 @@ def test_a_base_that_cannot_encode_is_refused(
     with pytest.raises(InputError, match=f"^model.base: .*{line}") as error:
         create(base, "camvr", "snippet")
     assert "\n" not in str(error.value)
+
+
+def test_a_decoder_that_its_config_does_not_mention_is_refused(tmp_path: Path) -> None:
+    base = random_base(tmp_path, "bart")
+    config = json.loads((base / "config.json").read_text())
+    del config["is_encoder_decoder"], config["architectures"]
+    (base / "config.json").write_text(json.dumps(config))
+    with pytest.raises(
+        InputError, match="^model.base: .* is an encoder-decoder; give an encoder such as BERT"
+    ):
+        create(base, "dpr", "last")
+
+
+def test_a_long_text_is_read_as_it_is_after_short_ones(tmp_path: Path) -> None:
+    """BigBird attends otherwise to long texts, until the first short one comes."""
+    base = random_base(tmp_path / "base", "big_bird", block_size=2, num_random_blocks=1)
+    create(base, "dpr", "snippet").save(tmp_path / "model")
+    encoder = BiEncoder.load(tmp_path / "model").eval().encoders["passage"]
+    long, short = torch.ones(1, 60, dtype=torch.int64), torch.ones(1, 4, dtype=torch.int64)
+    with torch.inference_mode():
+        before, _, after = (encoder(each).last_hidden_state for each in (long, short, long))
+    assert torch.equal(before, after)

@@ -44,6 +44,13 @@ def load_encoder(folder: Path, dtype: torch.dtype, base: str | None = None) -> L
     encoder = load_model(AutoModel, folder, BASE, base or str(folder), dtype, unused=("pooler.",))
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = nn.Identity()  # some models call it
+    if encoder.config.is_encoder_decoder:  # whether its config.json says so or its type does
+        raise InputError(f"{BASE}: {base or folder} is an encoder-decoder; give {NEEDED[BASE]}")
+    if (
+        encoder.config.model_type == "big_bird"
+    ):  # else the first short batch switches to this, for all that follow
+        encoder.config.attention_type = "original_full"
+        encoder.set_attention_type("original_full")
     return encoder
 
 
@@ -246,9 +253,9 @@ def add_viewers(
 def _to_first_position(encoder: LoadedModel, settings: Model) -> Tensor:
     """What to add to a token's embedding so that at a passage's positions it is on average read as at the first one."""
     table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
-    if table is None:
+    if table is None or table.weight.shape[1] != embedding_matrix(encoder).shape[1]:
         raise InputError(
-            f"model.init: {CLS_FIRST} needs a base with embeddings of positions, which this one lacks; use cls"
+            f"model.init: {CLS_FIRST} needs a base that adds embeddings of positions to those of words; use cls"
         )
     first = first_position(encoder)
     positions = table.weight[first : first + settings.passage_length]
