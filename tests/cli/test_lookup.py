@@ -107,12 +107,18 @@ def test_a_run_stands_for_what_it_ends_with_and_for_its_index(run) -> None:
         run_index("r", run(camvr_encode=ENCODE), NEAR)
 
 
-@pytest.mark.parametrize("run", [store_run, tracked_run])
-def test_a_refresh_stands_for_the_index_that_it_built(run) -> None:
-    before = {"outputs": {"index": reference("1")}}
-    assert run_index("r", run(champion=before, challenger_index=INDEX), NEAR) == "store/index/2"
-    with pytest.raises(InputError, match="several systems"):
-        run_index("r", run(dpr_index=before, challenger_index=INDEX), NEAR)
+@pytest.mark.parametrize("pipeline", ["refresh", "comparison"])
+def test_a_refresh_stands_for_the_index_that_it_built(tmp_path, pipeline) -> None:
+    """A comparison's rows may have any names."""
+    store, states = LocalStore(tmp_path), store_run(champion_index=LATER, challenger_index=INDEX)
+    described = Run(id="r", pipeline=pipeline, config={}, steps=[state.path for state in states])
+    write_run(store, described)
+    for run in (states, TrackedRun("id", "store", described, {state.path: state for state in states})):
+        if pipeline == "refresh":
+            assert run_index("r", run, store) == "store/index/2"
+            continue
+        with pytest.raises(InputError, match="^run r has several systems"):
+            run_index("r", run, store)
 
 
 def test_an_earlier_round_s_index_is_not_its_run_s(tmp_path) -> None:

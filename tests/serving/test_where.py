@@ -182,7 +182,7 @@ REFUSED = {
     'name not in ("a"\n"b")': "where, character 18: two strings follow each other",
     "n == 9007199254740993.5": "where, character 6: column n is of type int64: compare it with a value",
     "n == 1e999999": "where, character 6: column n is of type int64: compare it with a value",
-    "tags == 'x'": 'where, character 9: column tags holds lists: write "..." in it',
+    "tags == 'x'": "where, character 9: column tags holds lists: write the value before it",
     "n == 2 + 3": "where, character 6: a string, a number, true, false or null is expected here",
     "f'{n}' == name": "where, character 1: a string, a number",
     "__import__('os').system('x')": "where, character 1: a condition is expected here",

@@ -144,11 +144,13 @@ def run_index(name: str, run: AnyRun, near: Store) -> str:
     indexes = finished_outputs(states, names.INDEX)
     paths = last_rounds(map(StepPath.parse, sorted(indexes)))
     last = {system: in_store(indexes[str(path)], near).address for system, path in paths.items()}
-    if names.CHALLENGER in last and {*last} <= {names.CHALLENGER, names.CHAMPION}:  # a refresh has built one
-        last = {names.CHALLENGER: last[names.CHALLENGER]}
     if not last:
         raise InputError(f"run {name} has no index yet: finish it, or give --index")
     described = find_run(near, name) if isinstance(run, list) else run.run
+    if (
+        described and described.pipeline == "refresh" and names.CHALLENGER in last
+    ):  # the other is what it began with
+        last = {names.CHALLENGER: last[names.CHALLENGER]}
     if missing := unfinished_rounds(paths, described.steps if described else (), "index"):
         raise InputError(
             f"run {name} has not finished {missing[0]}: let it finish, or give --index with an address"

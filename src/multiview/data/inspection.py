@@ -19,14 +19,13 @@ from multiview.data.reading.beir import is_beir
 from multiview.data.reading.columns import PASSAGE_COLUMNS, QUESTION_COLUMNS, add_nested, match_columns
 from multiview.data.reading.files import plain_name
 from multiview.data.reading.formats import FORMATS, detect
-from multiview.data.reading.qrels import SETTING, Use
+from multiview.data.reading.qrels import SETTING, Use, named_use
 from multiview.data.reading.readers import read_all_questions
 from multiview.data.reading.tables import Row
 from multiview.data.sentences import iterate_sentence_ends, splitter
 from multiview.data.split import check_sources
 from multiview.errors import InputError, Problems, Report
 
-EVALUATION_WORDS = {"dev", "test", "valid", "validation", "val", "eval"}
 """Words in a file name that mark its questions as not for training."""
 QUESTION_WORDS = {"query", "topic", "question", "questions"}
 """Words in the name of a TSV without header that mark it as one of questions; `queries` and `topics` mark any file."""
@@ -123,7 +122,7 @@ def _use(file: str, config: Config) -> Use:
     form = config.corpus.format if config.corpus.format != "auto" else config.questions.format
     name = detect(file, form, "corpus.format", known)
     words = set(re.split(r"[^a-z]+", plain_name(file)))
-    question_use: Use = "dev" if words & EVALUATION_WORDS and "train" not in words else "train"
+    question_use = named_use(file) or "train"
     if name == "qa":
         return "dev"
     if FORMATS[name].is_companion or words & {"queries", "topics"}:

@@ -252,7 +252,9 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
                 "store numbers as numbers (Parquet or JSON)"
             ) from None
         if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-            raise InputError('holds lists: write "..." in it') from None
+            raise InputError(
+                'holds lists: write the value before it, as in "art" in tags or 1 in years'
+            ) from None
         raise InputError(
             f"is of type {kind}: compare it with a value that it can hold, days and times as "
             '"2020-01-31" or "2020-01-31T12:00"'

@@ -147,17 +147,44 @@ def test_a_source_is_a_file_a_folder_or_a_pattern_with_variables(tmp_path, monke
 
 
 @pytest.mark.parametrize(
-    "names", [("train-squad", "test-squad"), ("train_v2", "dev_v2"), ("nq-train", "nq-validation", "nq-test")]
+    "names",
+    [
+        ("train-squad", "test-squad"),
+        ("train_v2", "dev_v2"),
+        ("nq-train", "nq-validation", "nq-test"),
+        ("train", "val"),
+    ],
 )
 def test_a_folder_whose_names_speak_of_splits_is_not_read_whole(tmp_path, names):
     for name in names:
         (tmp_path / f"{name}.jsonl").touch()
     for use in ("train", "dev"):
         with pytest.raises(
-            InputError, match=rf"{names[1]}\.jsonl: a split beside {names[0]}\.jsonl: name the files"
+            InputError,
+            match=rf"({'|'.join(names[1:])})\.jsonl: a split beside {names[0]}\.jsonl: name the files",
         ):
             expand_source(str(tmp_path), use)
     assert len(expand_source(str(tmp_path), "corpus")) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("names", "train", "dev"),
+    [
+        (["train_test_combined.jsonl"], [0], [0]),
+        (["queries.dev.tsv", "queries.train.tsv", "qidpidtriples.train.tsv"], [2, 0, 1], None),
+        (["train-00000-of-00001-a09b74b3ef9c3b56.parquet", "test-00000-of-00001-f09b74b3ef9c3b56.parquet"], [0], [1]),
+    ],
+)  # fmt: skip
+def test_names_that_speak_of_one_split_or_have_their_judgements_are_read(tmp_path, names, train, dev):
+    files = [str(tmp_path / name) for name in names]
+    for name in names:
+        (tmp_path / name).touch()
+    assert expand_source(str(tmp_path), "train") == [files[each] for each in train]
+    if dev:
+        assert expand_source(str(tmp_path), "dev") == [files[each] for each in dev]
+        return
+    with pytest.raises(InputError, match="a split beside"):
+        expand_source(str(tmp_path), "dev")
 
 
 def test_a_pipe_is_no_file(tmp_path):

@@ -26,6 +26,7 @@ SETTING: dict[Use, str] = {
 }
 SPLITS: dict[Use, tuple[str, ...]] = {"train": ("train",), "dev": ("dev.small", "dev", "validation", "test")}
 """Splits per use; the first one for which a collection has judgements is used."""
+EVALUATION_WORDS = {"dev", "test", "valid", "validation", "val", "eval"}
 
 CORPORA = ("corpus.jsonl", "collection.tsv")
 """Names of the file of passages of a collection."""
@@ -212,20 +213,30 @@ def of_use(files: list[str], use: Use) -> list[str]:
     of_splits = (_of_splits(files, {split}) for split in SPLITS[use])
     if found := next((found for found in of_splits if len(found) < len(files)), None):
         return found
-    words = {word: file for file in files for word in re.split(r"[\W_]+", plain_name(file))}
-    held_out = next((words[split] for split in SPLITS["dev"] if split in words), None)
-    if held_out and SPLITS["train"][0] in words:
+    named = {named_use(file): file for file in reversed(files)}
+    triples = use == "train" and any(
+        "triples" in plain_name(file) for file in files
+    )  # which have the judgements
+    if {*SPLITS} <= {*named} and not triples:
         raise InputError(
-            f"{held_out}: a split beside {base_name(words[SPLITS['train'][0]])}: name the files for {SETTING[use]}, not the "
+            f"{named['dev']}: a split beside {base_name(named['train'])}: name the files for {SETTING[use]}, not the "
             "folder, or name each by its split alone, as train.jsonl or test.jsonl"
         )
     return files
 
 
+def named_use(file: str) -> Use | None:
+    """Returns the use that a file's name speaks of, if any, as `nq-train.jsonl` or `my_test.jsonl`."""
+    words = set(re.split(r"[^a-z]+", plain_name(file)))
+    return "train" if "train" in words else "dev" if words & EVALUATION_WORDS else None
+
+
 def _of_splits(files: Collection[str], splits: Collection[str]) -> list[str]:
     """Returns the files of the splits where each is named by a split, as `test-00000-of-00002.parquet` or
     `dev-v1.1.json`; else all."""
-    named = {name: re.sub(r"(-v?[\d.]+(-of-\d+)?)?\.\w+$", "", plain_name(name)) for name in files}
+    named = {
+        name: re.sub(r"(-v?[\d.]+(-of-\d+(-[0-9a-f]{16})?)?)?\.\w+$", "", plain_name(name)) for name in files
+    }
     if not {*named.values()} <= {*splits, *SPLITS["train"], *SPLITS["dev"]}:
         return [*files]
     return [name for name in files if named[name] in splits] or [*files]

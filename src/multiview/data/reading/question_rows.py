@@ -43,7 +43,7 @@ def checked_question(
 def _question(qid: str, row: Row, judged: Mapping[str, dict[str, int]], form: str) -> Question | None:
     answers = _strings(row, "answers")
     if "answers" in row and all(map(is_blank, answers)):
-        line = "no answer; a question of a file with answers needs one: leave out what none can answer (as in SQuAD 2.0)"
+        line = "no answer; a question of a file with answers needs one: leave out those without (as SQuAD 2.0's unanswerable)"
         raise InputError(
             f"{line}, and give questions that have only gold passages in a file without this column"
         )

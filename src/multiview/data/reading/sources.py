@@ -148,7 +148,8 @@ def judged_uses(source: str) -> list[Use]:
 
 def named_split(source: str) -> str:
     """Returns the split of a source that is itself a file of judgements; empty for other sources."""
-    return split_of(_address(source))
+    fs, path = file_system(address := _address(source))
+    return split_of(path if isinstance(fs, LocalFileSystem) else address)
 
 
 def _address(source: str) -> str:
