@@ -147,9 +147,8 @@ def run_index(name: str, run: AnyRun, near: Store) -> str:
     if not last:
         raise InputError(f"run {name} has no index yet: finish it, or give --index")
     described = find_run(near, name) if isinstance(run, list) else run.run
-    if (
-        described and described.pipeline == "refresh" and names.CHALLENGER in last
-    ):  # the other is what it began with
+    # A refresh also searches the index that it begins with.
+    if described and described.pipeline == "refresh" and names.CHALLENGER in last:
         last = {names.CHALLENGER: last[names.CHALLENGER]}
     if missing := unfinished_rounds(paths, described.steps if described else (), "index"):
         raise InputError(

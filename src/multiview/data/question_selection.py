@@ -183,9 +183,8 @@ def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[li
     """
     about: dict[tuple[str, tuple[str, ...]], str] = {}
     for q in questions:
-        about[q.question, q.answers] = min(
-            q.positive_ids[0], about.get((q.question, q.answers), q.positive_ids[0])
-        )
+        first, asked = q.positive_ids[0], (q.question, q.answers)
+        about[asked] = min(first, about.get(asked, first))
     passages = sorted({*about.values()}, key=lambda id_: seeded_hash(seed, id_))
     dev_count = min(max(1, round(share * len(passages))), max(0, len(passages) - 1))
     dev = {*passages[:dev_count]}

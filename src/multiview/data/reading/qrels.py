@@ -214,9 +214,8 @@ def of_use(files: list[str], use: Use) -> list[str]:
     if found := next((found for found in of_splits if len(found) < len(files)), None):
         return found
     named = {named_use(file): file for file in reversed(files)}
-    triples = use == "train" and any(
-        "triples" in plain_name(file) for file in files
-    )  # which have the judgements
+    # Triples name the training questions by themselves.
+    triples = use == "train" and any("triples" in plain_name(file) for file in files)
     if {*SPLITS} <= {*named} and not triples:
         raise InputError(
             f"{named['dev']}: a split beside {base_name(named['train'])}: name the files for {SETTING[use]}, not the "

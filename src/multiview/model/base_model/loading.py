@@ -44,11 +44,10 @@ def load_encoder(folder: Path, dtype: torch.dtype, base: str | None = None) -> L
     encoder = load_model(AutoModel, folder, BASE, base or str(folder), dtype, unused=("pooler.",))
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = nn.Identity()  # some models call it
-    if encoder.config.is_encoder_decoder:  # whether its config.json says so or its type does
+    if encoder.config.is_encoder_decoder:  # as its type says where its config.json does not
         raise InputError(f"{BASE}: {base or folder} is an encoder-decoder; give {NEEDED[BASE]}")
-    if (
-        encoder.config.model_type == "big_bird"
-    ):  # else the first short batch switches to this, for all that follow
+    # Otherwise the first batch of short texts switches to this, for all that follow.
+    if encoder.config.model_type == "big_bird":
         encoder.config.attention_type = "original_full"
         encoder.set_attention_type("original_full")
     return encoder
