@@ -26,7 +26,6 @@ from multiview.data.sentences import iterate_sentence_ends, splitter
 from multiview.data.split import check_sources
 from multiview.errors import InputError, Problems, Report
 
-"""Words in a file name that mark its questions as not for training."""
 QUESTION_WORDS = {"query", "topic", "question", "questions"}
 """Words in the name of a TSV without header that mark it as one of questions; `queries` and `topics` mark any file."""
 MAY_BE = {

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -178,20 +178,22 @@ def one_per_passage(questions: Sequence[Question], seed: int) -> list[Question]:
 def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
     """Returns training and dev questions, the latter being all those about a `share` of the first positive passages.
 
-    The passages are drawn by `seed`: at least one, but none if there is only one. Rows that ask the same are about the
-    first of their passages by id, so that none is for training where another is held out.
+    The passages are drawn by `seed`: at least one, but none if there is only one. Rows of one question with the same gold
+    passages are about the first of these by id. No training question asks what a dev question asks.
     """
-    about: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    def rows(q: Question) -> Hashable:
+        return q.question, q.answers, frozenset(q.positive_ids)
+
+    about: dict[Hashable, str] = {}
     for q in questions:
-        first, asked = q.positive_ids[0], (q.question, q.answers)
-        about[asked] = min(first, about.get(asked, first))
+        about[rows(q)] = min(q.positive_ids[0], about.get(rows(q), q.positive_ids[0]))
     passages = sorted({*about.values()}, key=lambda id_: seeded_hash(seed, id_))
     dev_count = min(max(1, round(share * len(passages))), max(0, len(passages) - 1))
-    dev = {*passages[:dev_count]}
-    return (
-        [q for q in questions if about[q.question, q.answers] not in dev],
-        [q for q in questions if about[q.question, q.answers] in dev],
-    )
+    train = set(passages[dev_count:])
+    dev = [q for q in questions if about[rows(q)] not in train]
+    asked = {(q.question, q.answers) for q in dev}
+    return [q for q in questions if about[rows(q)] in train and (q.question, q.answers) not in asked], dev
 
 
 def with_shared_positives(questions: Sequence[Question], report: Report) -> list[Question]:

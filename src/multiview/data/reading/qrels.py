@@ -27,6 +27,7 @@ SETTING: dict[Use, str] = {
 SPLITS: dict[Use, tuple[str, ...]] = {"train": ("train",), "dev": ("dev.small", "dev", "validation", "test")}
 """Splits per use; the first one for which a collection has judgements is used."""
 EVALUATION_WORDS = {"dev", "test", "valid", "validation", "val", "eval"}
+"""Words in a file name that mark its questions as not for training."""
 
 CORPORA = ("corpus.jsonl", "collection.tsv")
 """Names of the file of passages of a collection."""
