@@ -35,8 +35,8 @@ RETRAIN_ERROR = 2.0
 RETRAIN_LISTS = 2
 """Ratio of an index's inverted lists to those that its kind has at its size from which it is trained again: a search
 probes few of them, and in an index that shrank they are almost empty."""
-FEWEST = 256
-"""Views without which faiss trains no product quantizer."""
+TRAINING_VIEWS = 256
+"""Fewest views from which faiss trains a product quantizer of eight bits."""
 SAMPLED = 4096
 """Most views whose error is measured, both of the added ones and of the others."""
 
@@ -103,7 +103,7 @@ def _rebuild_or_edit(
     if not editable(index):
         return f"an index of kind {chosen.kind} cannot be edited", None
     lists = list_count(make_index(chosen, factory_string(chosen, corpus.rows, corpus.dim), corpus.dim))
-    if lists and old.header["lists"] >= RETRAIN_LISTS * lists and corpus.rows >= FEWEST:
+    if lists and old.header["lists"] >= RETRAIN_LISTS * lists and corpus.rows >= TRAINING_VIEWS:
         return f"{old.header['lists']:,} inverted lists are too many for {counted(corpus.rows, 'view')}", None
     found = None
     if old.header["sample"]:

@@ -88,7 +88,7 @@ class NamedIndexes:
                 url, kind, key = "", "", ""
             if (url, kind) != (self._store.url, names.INDEX) or not KEY.fullmatch(key):
                 if name in (names.CHAMPION, names.CHALLENGER):
-                    raise InputError(f"there is no {name} in the store") from None
+                    raise InputError(f"there is no {name} in the store")
                 # What `find` says is for operators, who may see the server's paths.
                 raise InputError(
                     f"there is no index {name}: name a key that GET /indexes lists, a run's id, "
