@@ -21,6 +21,7 @@ from multiview.training.processes import RemoteEvents, on_processes
 from multiview.training.train import train
 from multiview.training.trainer import check_processes
 from tests.fixtures import training_material
+from tests.fixtures.bases import random_base
 from tests.fixtures.checkpoints import KeptCheckpoints
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.written_queries import gathered_queries
@@ -52,6 +53,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "patience": ({"architecture": "dpr"}, {"validate_steps": 1, "patience": 1, "learning_rate": 1e-12}),
     # As many views as sentences: processes differ in their numbers of sequences and views.
     "sentence": ({"architecture": "sentence"}, {"positive": "each"}),
+    # Its projections for global attention have no gradient.
+    "longformer": ({"architecture": "dpr"}, {}),
 }
 """Settings of the model and of its training."""
 
@@ -96,8 +99,11 @@ def all_trainings(
 ) -> Trainings:
     """All cases on one process and on two, in one start of processes: starting them is most of the time."""
     folder = tmp_path_factory.mktemp("processes")
+    longformer = random_base(folder / "longformer", "longformer", attention_window=16)
     starts = {
-        name: training_material.saved_model(folder / "start" / name, base, **model)
+        name: training_material.saved_model(
+            folder / "start" / name, longformer if name == "longformer" else base, **model
+        )
         for name, (model, _) in CASES.items()
     }
     inputs = {name: {"start": start, **data} for name, start in starts.items()}
