@@ -16,6 +16,7 @@ from multiview.errors import InputError
 from multiview.export.model_card import Description, describe, read_subject
 from multiview.export.sentence_transformers import write_sentence_transformers
 from multiview.index.view_index import ViewIndex
+from tests.fixtures.bases import random_base
 from tests.fixtures.exported_models import QUESTIONS, exported_scores, saved_model, scores_of, some_passages
 from tests.fixtures.sentence_transformers_base import save_base
 
@@ -90,6 +91,14 @@ def test_prompts_come_along(name, base, tmp_path):
         loaded = MultiVectorEncoder(str(tmp_path / "out"), device="cpu", trust_remote_code=True)
         (unlike, like) = (loaded.encode_query(["Who?"], prompt=prompt)[0] for prompt in ("", "who: "))
         assert (loaded.encode_query(["Who?"])[0] == like).all() and (unlike != like).any()
+
+
+@pytest.mark.parametrize(("kind", "options"), [("squeezebert", {"embedding_size": 32}), ("layoutlm", {})])
+def test_a_base_that_calls_its_pooler_is_exported(kind, options, tmp_path):
+    base = random_base(tmp_path / "base", kind, **options)
+    model = saved_model(tmp_path / "model", base, architecture="dpr")
+    assert write_sentence_transformers(model, tmp_path / "out")
+    check_scores(model, tmp_path / "out", "dpr")
 
 
 @pytest.mark.parametrize("architecture", ["dpr", "mvr"])

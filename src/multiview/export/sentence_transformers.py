@@ -5,6 +5,7 @@ question, whose MaxSim is our score; its module is ours, and needs `trust_remote
 from __future__ import annotations
 
 import shutil
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,8 +74,8 @@ def _plain_model(model: Path, settings: Model) -> SentenceTransformer:
     def route(source: Path, length: int, tokenizer: PreTrainedTokenizerFast, **options: Any) -> list[Any]:
         transformer: Any = Transformer(str(source), query_length=length, document_length=length, **options)
         transformer.processor = tokenizer
-        if getattr(transformer.model, "pooler", None) is not None:  # our models have no weights for it
-            transformer.model.pooler = None
+        if "add_pooling_layer" in signature(type(transformer.model)).parameters:
+            transformer.model.pooler = None  # our models have no weights for it
             transformer.model_kwargs = {"add_pooling_layer": False}
             transformer.config_keys = [*transformer.config_keys, "model_kwargs"]
         include_prompt = settings.include_prompt or settings.pooling != "snippet"
