@@ -169,17 +169,14 @@ def test_a_trained_model_has_the_architecture_of_the_model_that_it_was_trained_f
     _, untrained = load_reference(index.inputs["model"][0], "the index", crowned.store)
     start = {"start": [Reference.to(crowned.store, untrained)]}
     trained = write(untrained, key="0" * 32, step="train", config={"train": {}}, inputs=start)
-    config = {"index": {"kind": "hnsw"}, "search": {"mode": "hybrid", "rerank": "judge"}}
     write(
         index,
         key="1" * 32,
-        config=config,
         inputs={**index.inputs, "model": [Reference.to(crowned.store, trained)]},
     )
     write(index, key="2" * 32, facts={**index.facts, "passages": 0})  # as a first refresh compares with
     choices = {choice.name: choice for choice in asyncio.run(others_of(crowned)[1].choices())}
     assert choices["1" * 32].architecture == "mvr" and "2" * 32 not in choices
-    assert choices["1" * 32].kind == "hnsw, hybrid, reranked"
 
 
 def test_copies_are_not_removed_while_an_index_is_loaded(crowned, tmp_path):

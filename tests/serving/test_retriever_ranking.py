@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 import multiview
+from multiview.artifacts.record import load_record
 from multiview.cli.export import app as export_app
 from multiview.evaluation.files import RUN_FILE
 from multiview.index import ranker
 from multiview.serving.hits import answer_fields, as_json
+from multiview.serving.named_indexes import kind_of
 from tests.fixtures.answering_server import answering, of_one
 from tests.fixtures.by_trec import read_trec_run
 from tests.fixtures.cross_encoders import classifier, plain_logits
@@ -128,6 +130,13 @@ def test_an_export_says_that_it_ranks_otherwise(indexes, retrievers, system, tmp
         assert capsys.readouterr().err == (warning if ranking else "")
     manifest = json.loads((tmp_path / "views/export.json").read_text())
     assert manifest.get("ranking", "") == ranking
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_list_of_indexes_says_how_each_is_built_and_ranks(indexes, retrievers, system):
+    """By its record alone, as `GET /indexes` does."""
+    words = ["compact"] * (system == "compact") + [retrievers[system].ranking]
+    assert kind_of(load_record(indexes.index(system))[1]) == ", ".join(filter(None, words))
 
 
 def test_answers_explain_the_ranks_and_do_not_depend_on_other_questions(indexes, retrievers):

@@ -11,7 +11,7 @@ from multiview import names
 from multiview.artifacts.champions import champion_numbers, current, read_champion
 from multiview.artifacts.record import Artifact, Record, read_record, split_address
 from multiview.artifacts.store import Store
-from multiview.config import JsonObject, Model
+from multiview.config import Model
 from multiview.errors import InputError
 from multiview.refresh.champion import challenger_of
 from multiview.serving.batching import TooManyWaiting
@@ -111,7 +111,7 @@ class NamedIndexes:
                     name=key,
                     roles=roles.get(key, []),
                     architecture=self._architecture(record),
-                    kind=_kind(record.config),
+                    kind=kind_of(record),
                     passages=record.facts.get("passages"),
                     views=record.facts.get("views"),
                     created=record.created,
@@ -140,14 +140,11 @@ class NamedIndexes:
         return roles
 
 
-def _kind(config: JsonObject) -> str:
+def kind_of(record: Record) -> str:
     """Returns how an index was built and ranks, by the settings of its step, which are without defaults."""
-    search = config.get("search", {})
-    words = (
-        config.get("index", {}).get("kind"),
-        search.get("mode"),
-        "reranked" if search.get("rerank") else None,
-    )
+    index, search = (record.config.get(section, {}) for section in ("index", "search"))
+    # The reranker is a source of its step, not a setting.
+    words = (index.get("kind"), search.get("mode"), "reranked" if record.sources.get("rerank") else None)
     return ", ".join(filter(None, words))
 
 
