@@ -2,6 +2,7 @@
 
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Corpus
+from multiview.negatives import filters
 from multiview.negatives.bm25 import bm25_negatives
 from multiview.negatives.negatives_file import read_negatives, read_table
 from multiview.steps.context import StepContext
@@ -19,6 +20,15 @@ def test_bm25_negatives(retrieval):
     facts = events.facts
     assert facts["hits"] == kept + facts["excluded_positive"] + facts["excluded_answer"]
     assert facts["excluded_positive"] >= len(rows) / 2 and facts["excluded_answer"] > 0
+
+
+def test_groups_of_questions_have_the_negatives_of_all_together(retrieval, monkeypatch):
+    whole, said = retrieval.run("negatives", bm25_negatives)
+    monkeypatch.setattr(filters, "HITS_AT_ONCE", 30)
+    parts, heard = retrieval.run("negatives", bm25_negatives)
+    assert read_table(parts).to_pylist() == read_table(whole).to_pylist()
+    assert heard.facts == said.facts and heard.metrics == said.metrics
+    assert [done for done, _, _ in heard.steps] == sorted(done for done, _, _ in heard.steps)
 
 
 def test_the_text_of_a_positive_is_no_bm25_negative_under_another_id(tmp_path):

@@ -10,6 +10,7 @@ from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Mining
 from multiview.data.answers import has_answer
 from multiview.errors import InputError
+from multiview.negatives import filters
 from multiview.negatives.bm25 import bm25_negatives
 from multiview.negatives.mining import mine
 from multiview.negatives.negatives_file import read_negatives, read_positives, read_table
@@ -40,6 +41,19 @@ def test_mined_negatives_follow_the_model_s_ranking_and_the_bm25_rows(retrieval)
     assert read_negatives(out)["q0"] == {"bm25": rows[0]["negative_ids"], "mined": mined[0]["negative_ids"]}
     again, _ = retrieval.run("negatives", mine, bm25_negatives=LocalArtifact(out, "mined"))
     assert read_table(again).to_pylist() == rows, "those of an earlier mining give way"
+
+
+def test_groups_of_questions_have_the_negatives_of_all_together(retrieval, monkeypatch):
+    few = SimpleNamespace(
+        **vars(SETTINGS) | {"mining": Mining(depth=20, number=6, with_bm25=False, margin=0.1)}
+    )
+    whole, said = retrieval.run("negatives", mine, few)
+    monkeypatch.setattr(filters, "HITS_AT_ONCE", 60)
+    parts, heard = retrieval.run("negatives", mine, few)
+    # A product of matrices may round a question's scores differently in another row.
+    rows = read_table(whole).to_pylist()
+    expected = [row | {"scores": pytest.approx(row["scores"], rel=1e-6)} for row in rows]
+    assert read_table(parts).to_pylist() == expected and heard.facts == said.facts
 
 
 def test_mined_alone_in_another_order_and_too_few(retrieval):

@@ -13,6 +13,15 @@ from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
 from multiview.data.tokens import Mode
 
+HITS_AT_ONCE = 1 << 23
+"""Most hits that are held at once, with what is known about them: about 2 GB."""
+
+
+def groups(questions: int, depth: int) -> Iterator[slice]:
+    """Yields the questions in groups whose hits can be held at once; one that is empty where there are no questions."""
+    size = max(1, HITS_AT_ONCE // depth)
+    return (slice(start, start + size) for start in range(0, max(1, questions), size))
+
 
 def hits_by_passage(
     passage_rows: np.ndarray, wanted: np.ndarray, ids: pa.Array, corpus: PassageLookup, columns: Sequence[str]

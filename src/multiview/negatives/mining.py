@@ -21,7 +21,7 @@ from multiview.errors import InputError, counted
 from multiview.index.ranking import TopPassages
 from multiview.model.base_model.checkpoint import base_fingerprint
 from multiview.model.base_model.files import TEACHER
-from multiview.negatives.filters import AnswerHits, FilteredHits, Positives, above_margin, filter_hits
+from multiview.negatives.filters import AnswerHits, FilteredHits, Positives, above_margin, filter_hits, groups
 from multiview.negatives.negatives_file import (
     MINED,
     SCHEMA,
@@ -82,21 +82,23 @@ def mine(context: StepContext) -> None:
     questions = read_questions(context.input("questions").path)
     texts = [question.question for question in questions]
     queries = encode_questions(context.input("model").path, texts, context.settings.encode, context.events)
-    mined = mine_hits(
-        index, queries, questions, context.input("passages").path, context.settings, context.events
-    )
-    qids = [question.qid for question in questions]
-    table = negatives_table(MINED, qids, mined.top.passages, mined.top.scores, mined.sampled, index.ids)
-    table = with_positives(table, mined.top.passages, mined.found, index.ids)
+    tables, rows = [], []
+    for group in groups(len(questions), mining.depth):
+        asked, passages = questions[group], context.input("passages").path
+        mined = mine_hits(index, queries[group], asked, passages, context.settings, context.events)
+        qids, top = [question.qid for question in asked], mined.top
+        table = negatives_table(MINED, qids, top.passages, top.scores, mined.sampled, index.ids)
+        tables.append(with_positives(table, top.passages, mined.found, index.ids))
+        rows.append(report(mined, qids))
     if mining.with_bm25:
         round_one = read_table(context.input("bm25_negatives").path).select(SCHEMA.names)
         round_one = round_one.filter(pc.field("source") != MINED)
         no_rows = np.zeros((len(round_one), 0), np.int64)
-        table = pa.concat_tables([with_positives(round_one, no_rows, no_rows.astype(bool), index.ids), table])
-    write_negatives(context.output("negatives"), table)
-    rows = report(mined, qids)
-    pq.write_table(rows, context.output("negatives") / MINING_FILE)
-    report_counts(rows, mining, context.events)
+        tables = [with_positives(round_one, no_rows, no_rows.astype(bool), index.ids), *tables]
+    write_negatives(context.output("negatives"), pa.concat_tables(tables))
+    reported = pa.concat_tables(rows)
+    pq.write_table(reported, context.output("negatives") / MINING_FILE)
+    report_counts(reported, mining, context.events)
 
 
 def mine_hits(

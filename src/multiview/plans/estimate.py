@@ -10,6 +10,7 @@ from multiview.config import Config
 from multiview.config.overrides import Overrides, merge, validate
 from multiview.generation.prompt import read_prompt
 from multiview.model.systems import resolve, resolve_systems, shared
+from multiview.negatives.filters import HITS_AT_ONCE
 from multiview.negatives.negatives_file import BM25
 from multiview.plans.plan import Node
 from multiview.plans.request import Request
@@ -67,12 +68,14 @@ def split(s: Scenario) -> Cost:
     return Cost(words / SPLIT_WORDS, s.questions * QUESTION + s.passages * 2 * ROW, words * STORED_WORD)
 
 
-def bm25(s: Scenario, questions: float, depth: int, queries: int = 0) -> Cost:
-    """Holds the inverted index in memory, and scores every passage, with its `queries`, for every question."""
+def bm25(s: Scenario, questions: float, depth: int, queries: int = 0, at_once: float = math.inf) -> Cost:
+    """Holds the inverted index in memory, and scores every passage, with its `queries`, for every question; `at_once` is
+    the number of hits that are held, here and in `search`."""
     words = s.passages * (s.words + queries * QUESTION_TOKENS / TOKENS_PER_WORD)
     seconds = words / BM25_WORDS + questions * s.passages / BM25_SCORES
     held = words * INDEXED_WORD + s.passages * ROW + questions * QUESTION
-    return Cost(seconds, held, questions * depth * HIT)
+    hits = questions * depth
+    return Cost(seconds, held + hits * HIT + min(hits, at_once) * SEARCH_HIT, hits * HIT)
 
 
 def drafts(s: Scenario) -> float:
@@ -177,7 +180,7 @@ def with_bm25(cost: Cost, s: Scenario, questions: float = 0) -> Cost:
     )
 
 
-def search(s: Scenario, questions: float, depth: int, rankings: float = 1) -> Cost:
+def search(s: Scenario, questions: float, depth: int, rankings: float = 1, at_once: float = math.inf) -> Cost:
     """Multiplies each question with every view, or those in some lists; views on disk are read once per group."""
     views, hits = s.view_count, questions * depth
     if s.config.index.kind != "exact" and rankings == 1:
@@ -186,7 +189,7 @@ def search(s: Scenario, questions: float, depth: int, rankings: float = 1) -> Co
     products = 2.0 * views * s.shape.width
     seconds = s.seconds("search", products * questions) + passes * products / READ_BYTES
     seconds += s.forward("encode", questions * QUESTION_TOKENS)
-    held = questions * (QUESTION + 4 * s.shape.width) + hits * rankings * SEARCH_HIT
+    held = questions * (QUESTION + 4 * s.shape.width) + min(hits * rankings, at_once) * SEARCH_HIT
     held += 2 * s.passages * ROW + faiss_bytes(s.config.index.kind, s) + s.model_bytes
     gpu_memory = s.model_bytes + 3e8 if s.gpus else 0.0
     return Cost(seconds, held, hits * HIT, gpu_memory, min(1, s.gpus))
@@ -208,7 +211,7 @@ FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
     "ask-questions": ask,
     "make-questions": lambda s: bm25(s, drafts(s) if s.config.make_questions.found_within else 0, 0),
     "make-questions-by-index": lambda s: with_bm25(search(s, drafts(s), 10), s, drafts(s)),
-    "bm25-negatives": lambda s: bm25(s, s.questions, s.config.bm25.depth),
+    "bm25-negatives": lambda s: bm25(s, s.questions, s.config.bm25.depth, at_once=HITS_AT_ONCE),
     "evaluate-bm25": lambda s: bm25(s, s.dev_questions, s.config.evaluation.depth),
     "evaluate-bm25-with-queries": lambda s: bm25(
         s, s.dev_questions, s.config.evaluation.depth, s.config.generation.queries
@@ -219,7 +222,7 @@ FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
     "encode": encode,
     "index": index,
     "index-with-search": lambda s: with_bm25(index(s), s),
-    "mine": lambda s: search(s, s.questions, s.config.mining.depth),
+    "mine": lambda s: search(s, s.questions, s.config.mining.depth, at_once=HITS_AT_ONCE),
     "teach": teach,
     "evaluate": evaluate,
     "changes": lambda s: Cost(s.passages * 3e-7, s.passages * ROW, s.passages * 0.03),
