@@ -137,6 +137,12 @@ def test_a_corpus_that_shrank_gets_fewer_lists(tmp_path, kind):
         first = now
     made = vectors.refresh(made, model, vectors.passages(numbered(*range(20))))
     assert header(vectors, made)["lists"] == first and not facts(made)["rebuilt"]
+    made = vectors.refresh(made, model, vectors.passages(numbered(*range(60))))
+    assert (
+        (header(vectors, made)["drift_added"] > drift.RETRAIN_ADDED)
+        == (facts(made)["rebuilt"] == "")
+        == ("PQ" in kind)
+    )
 
 
 @pytest.mark.parametrize("kind", ["exact", "compact", "SQfp16", "IVF4,SQ8,RFlat"])

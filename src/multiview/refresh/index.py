@@ -1,6 +1,7 @@
 """The index of a changed corpus, made from the old index and the embeddings of the new passages."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +37,8 @@ RETRAIN_LISTS = 2
 """Ratio of an index's inverted lists to those that its kind has at its size from which it is trained again: a search
 probes few of them, and in an index that shrank they are almost empty."""
 TRAINING_VIEWS = 256
-"""Fewest views from which faiss trains a product quantizer of eight bits."""
+"""Fewest views from which faiss trains a `QUANTIZER` of eight bits."""
+QUANTIZER = re.compile("PQ|RQ|LSQ")
 SAMPLED = 4096
 """Most views whose error is measured, both of the added ones and of the others."""
 
@@ -102,13 +104,15 @@ def _rebuild_or_edit(
     index: FaissObject = faiss.read_index(str(old.folder / INDEX_FILE))
     if not editable(index):
         return f"an index of kind {chosen.kind} cannot be edited", None
-    lists = list_count(make_index(chosen, factory_string(chosen, corpus.rows, corpus.dim), corpus.dim))
-    if lists and old.header["lists"] >= RETRAIN_LISTS * lists and corpus.rows >= TRAINING_VIEWS:
+    factory = factory_string(chosen, corpus.rows, corpus.dim)
+    lists = list_count(make_index(chosen, factory, corpus.dim))
+    enough = corpus.rows >= TRAINING_VIEWS
+    if enough and lists and old.header["lists"] >= RETRAIN_LISTS * lists:
         return f"{old.header['lists']:,} inverted lists are too many for {counted(corpus.rows, 'view')}", None
     found = None
     if old.header["sample"]:
         found = drift(index, corpus, np.repeat(corpus.added, corpus.view_counts), chosen.seed)
-        if reason := why_retrain(found):
+        if (reason := why_retrain(found)) and (enough or not QUANTIZER.search(factory)):
             return reason, None
     return "", partial(_edit, index, corpus, found, chosen)
 
