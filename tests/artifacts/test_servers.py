@@ -65,6 +65,55 @@ def test_a_server_out_of_reach_is_one_line(nowhere, address, monkeypatch):
                 act("runs/x/run.json")
 
 
+@pytest.mark.parametrize("address", ADDRESSES[:2])
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (401, r"no access \(.*\); credentials"),
+        (429, "the server answers 429 .*; try again later"),
+        (503, ".*later"),
+    ],
+)
+def test_a_server_that_refuses_all_is_one_line(address, status, says, monkeypatch):
+    monkeypatch.setattr("gcsfs.retry.asyncio", without_sleep())
+    monkeypatch.setattr("s3fs.core.asyncio", without_sleep())
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+
+    class Refusing(Handler):
+        def do_GET(self):
+            self.send_error(status)
+
+        do_HEAD = do_PUT = do_POST = do_GET
+
+    with answering_by(Refusing) as url:
+        buckets_at(url.removeprefix("http://"), monkeypatch)
+        with pytest.raises(InputError, match=f"^{address}: {says}"):
+            open_store(address).folders("")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("AWS_PROFILE", "nope", "no access .*nope.*AWS_PROFILE"),
+        ("AWS_ENDPOINT_URL", "host:1", "reached .*host:1"),
+    ],
+)
+def test_a_mistake_in_the_environment_of_s3_is_one_line(nowhere, name, value, says, monkeypatch):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=f"^s3://b/p: .*{says}"):
+        open_store("s3://b/p").folders("")
+
+
+@pytest.mark.parametrize(
+    "url", ["gs://b/p::v2", "s3://b/p::v2", "gs://b/p#2", "gs://b/p#2/", "s3://b/p?versionId=3"]
+)
+def test_a_prefix_that_a_library_would_cut_off_is_no_store(url):
+    with pytest.raises(
+        InputError, match=r"would be read as more than a name; name another folder of the bucket$"
+    ):
+        open_store(url)
+
+
 class Slow(Handler):
     """A web server that sends a byte every tenth of a second, and under `/half` stops midway."""
 

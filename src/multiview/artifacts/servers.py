@@ -33,6 +33,8 @@ SILENT = {
     ("requests", "Timeout"),
 }
 """Libraries' errors for a server that does not answer: module and class."""
+BUSY = (429, 500, 502, 503, 504)
+"""Answers of a server that may be another one later."""
 
 # They log tracebacks of errors that they retry or raise anyway; without a handler, these would go to the terminal.
 for library in ("aiohttp", "asyncio", "botocore", "fsspec", "gcsfs", "s3fs", "urllib3"):
@@ -71,7 +73,7 @@ def errors_explained(url: str) -> Iterator[None]:
         reason = " ".join(str(error).split()) or type(error).__name__
         if "storage class" in reason:
             raise InputError(f"{url}: archived ({reason}); restore it first") from error
-        if protocol and _is_refusal(error):
+        if protocol and is_refusal(error):
             raise InputError(
                 f"{url}: no access ({reason}); credentials come from {CREDENTIALS[protocol]}"
             ) from error
@@ -79,24 +81,39 @@ def errors_explained(url: str) -> Iterator[None]:
             raise InputError(
                 f"{url}: the server cannot be reached ({reason}); check the address and the network, or try again later"
             ) from error
+        if protocol and _status(error) in BUSY:
+            raise InputError(
+                f"{url}: the server answers {_status(error)} ({reason}); try again later"
+            ) from error
         raise
 
 
-def _is_refusal(error: Exception) -> bool:
+def is_refusal(error: Exception) -> bool:
     """Whether a bucket's library lacks credentials, or its server refuses them."""
+    name = type(error).__name__
     return (
         isinstance(error, PermissionError)
-        or (_library(type(error)) in ("botocore", "google") and "Credential" in type(error).__name__)
-        # gcsfs: an attribute `code`, and for 403 an OSError with nothing but text
-        or getattr(error, "code", None) in (401, 403)
+        or (_library(type(error)) in ("botocore", "google") and ("Credential" in name or "Profile" in name))
+        or _status(error) in (401, 403)
+        # gcsfs has an OSError with nothing but text for 403
         or (isinstance(error, OSError) and str(error).startswith("Forbidden"))
     )
 
 
+def _status(error: Exception) -> int | None:
+    """Returns the HTTP status of a bucket's answer: gcsfs has it as `code`, botocore, the cause of s3fs's error, within
+    `response`."""
+    for each in (error, error.__cause__):
+        if isinstance(response := getattr(each, "response", None), dict):
+            return response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return getattr(error, "code", None)
+
+
 def _is_silence(error: Exception) -> bool:
-    """Whether a server did not answer."""
+    """Whether a server did not answer, or has an address that is none."""
     kinds = {(_library(kind), kind.__name__) for kind in type(error).__mro__}
-    return isinstance(error, TimeoutError | ConnectionError) or not kinds.isdisjoint(SILENT)
+    silent = isinstance(error, TimeoutError | ConnectionError) or not kinds.isdisjoint(SILENT)
+    return silent or str(error).startswith("Invalid endpoint")
 
 
 def is_http_error(error: Exception) -> bool:

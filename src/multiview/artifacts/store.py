@@ -4,6 +4,7 @@ Everything else rests on two operations: `create`, which creates a file exclusiv
 overwrites a file atomically. A file system without exclusive creation is refused.
 """
 
+import re
 from pathlib import Path
 
 import fsspec
@@ -20,11 +21,14 @@ __all__ = ["BucketStore", "Entry", "LocalStore", "Store", "open_pod_store", "ope
 MORE_THAN_A_NAME = ("::", "?", "%")
 """Parts of a path that fsspec reads as a chain of file systems, or MLflow as a query or an escaped character in its
 database's URI: files of the store would end up outside it."""
+MORE_THAN_A_PREFIX = re.compile(r"::|#\d+/*\Z|\?versionId=")
+"""What fsspec reads in a bucket's URL as a chain of file systems, gcsfs as a generation and s3fs as a version."""
 
 
 def open_store(url: str) -> Store:
     """Returns the store at a local folder or a `gs://` or `s3://` URL. Raises InputError for other file systems, as
-    none is known to create files exclusively, for a path with a part of `MORE_THAN_A_NAME`, and for a blank URL."""
+    none is known to create files exclusively, for a path with a part of `MORE_THAN_A_NAME` or `MORE_THAN_A_PREFIX`, and
+    for a blank URL."""
     if not url.strip():
         raise InputError(
             "a store has an address: --store names none; give a folder (. is this one), or a gs:// or s3:// URL"
@@ -38,6 +42,10 @@ def open_store(url: str) -> Store:
             raise InputError(f"store {url}: it is a file; name a folder, or a gs:// or s3:// URL")
         return LocalStore(folder)
     if protocol in PROTOCOLS:
+        if part := MORE_THAN_A_PREFIX.search(url):
+            raise InputError(
+                f"store {url}: {part[0]} would be read as more than a name; name another folder of the bucket"
+            )
         try:
             return BucketStore(url)
         except ImportError as error:

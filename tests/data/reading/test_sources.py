@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NoReturn
 
 import fsspec
 import pyarrow as pa
@@ -130,6 +131,18 @@ def test_any_fsspec_url_is_read():
     with fsspec.open("memory://corpus/p.jsonl", "w") as file:
         file.write('{"id": "a", "text": "other"}\n')  # type: ignore[attr-defined]
     assert fingerprints(expand_source("memory://corpus", "corpus")) != [before]
+
+
+def test_a_file_that_is_named_needs_no_right_to_list_its_folder(monkeypatch):
+    """Without it, nobody can see whether the file belongs to a table with its own list of files."""
+
+    def refused(*_: object, **__: object) -> NoReturn:
+        raise PermissionError("Forbidden")
+
+    with fsspec.open("memory://unlisted/p.parquet", "wb") as file:
+        pq.write_table(pa.table({"id": ["a"], "text": ["x"]}), file)
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.glob", refused)
+    assert expand_source("memory://unlisted/p.parquet", "corpus") == ["memory://unlisted/p.parquet"]
 
 
 def test_a_source_is_a_file_a_folder_or_a_pattern_with_variables(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ import fsspec
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from multiview.artifacts.servers import errors_explained, file_system, time_outs
+from multiview.artifacts.servers import errors_explained, file_system, is_refusal, time_outs
 from multiview.data.reading import beir
 from multiview.data.reading.files import base_name, is_web
 from multiview.data.reading.formats import SUFFIXES, format_by_suffix, is_metadata
@@ -95,7 +95,11 @@ def _files(fs: AbstractFileSystem, path: str, address: str, use: Use) -> list[st
             fs.info(path)
     # Files come first, since a file's name may contain the brackets of a pattern.
     if not (is_web(address) and path.endswith("/")) and fs.isfile(path):
-        _refuse_lakes(fs, [path])
+        try:
+            _refuse_lakes(fs, [path])
+        except Exception as error:
+            if not is_refusal(error):  # who may read a bucket's files may not list them
+                raise
         file = path if isinstance(fs, LocalFileSystem) else address  # one name, also where a folder holds it
         beside = [name for name in names_beside(file, use) if fs.exists(name)][:1]
         return beside if beside and use == "corpus" else [*beside, file]
