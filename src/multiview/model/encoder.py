@@ -34,7 +34,7 @@ from multiview.model.base_model.sentence_transformers import (
 from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, make_batch, pool
 from multiview.model.dense import DENSE_FILE, make_dense, read_dense
 from multiview.model.layouts import architecture, layout
-from multiview.model.layouts.base import Layout, PreTrainedTokenizer, frame
+from multiview.model.layouts.base import Layout, PreTrainedTokenizer, name_frame
 from multiview.model.lora import save_adapter, with_adapter
 from multiview.model.systems import load_settings
 from multiview.steps.context import StepContext
@@ -199,10 +199,7 @@ class BiEncoder(nn.Module):
         with quiet(), staged_base(settings.base) as folder:
             encoder = load_encoder(folder, torch.float32, settings.base)
             tokenizer = load_tokenizer(folder, settings.base, model=encoder)
-            if tokenizer.sep_token_id is None and (behind := frame(tokenizer)[1]):
-                tokenizer.eos_token = tokenizer.convert_ids_to_tokens(
-                    behind[-1]
-                )  # which may have been another
+            name_frame(tokenizer)
             usage = read_usage(folder, settings.base, kind.as_base)
             width = encoder.config.hidden_size
             dense = read_dense(folder, usage.dense, width) if usage.dense else None
@@ -242,6 +239,8 @@ def _as_base(settings: Model, usage: Usage, longest: int, tokenizer: PreTrainedT
     if typed or tokenizer.truncation_side != "right":
         how = "gives its tokens types" if typed else "cuts texts at the left"
         raise InputError(f"{BASE}: {settings.base}: its tokenizer {how}: {CHOOSE_ANOTHER}")
+    if longest < 16:
+        raise InputError(f"{BASE}: {settings.base}: it reads {longest} tokens of a text: {CHOOSE_ANOTHER}")
     for name in ("pooling", "normalise"):
         given, made = getattr(settings, name), getattr(usage, name)
         if given not in (made, Model.model_fields[name].default):

@@ -83,6 +83,27 @@ def cut_off(folder: Path) -> None:
     (folder / WEIGHTS).write_bytes(content[:-100])
 
 
+def without_a_shard(folder: Path) -> None:
+    in_shards(folder)
+    (folder / "model-00001-of-00002.safetensors").unlink()
+
+
+def without_an_index(folder: Path) -> None:
+    in_shards(folder)
+    (folder / f"{WEIGHTS}.index.json").write_text("{}")
+
+
+def in_shards(folder: Path) -> None:
+    weights = load_file(folder / WEIGHTS)
+    (folder / WEIGHTS).unlink()
+    names = sorted(weights)
+    shards = {f"model-0000{n + 1}-of-00002.safetensors": names[n::2] for n in range(2)}
+    for shard, held in shards.items():
+        save_file({name: weights[name] for name in held}, folder / shard, {"format": "pt"})
+    weight_map = {name: shard for shard, held in shards.items() for name in held}
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+
+
 def with_tokens(folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.add_tokens(["newword"])
@@ -156,6 +177,12 @@ FILES: dict[str, tuple[Change, str]] = {
     "cut off": (cut_off, f"{WEIGHTS} is damaged or cut off; copy it again"),
     "no safetensors": (written(WEIGHTS, "PK"), f"{WEIGHTS} is damaged or cut off; copy it again"),
     "no JSON": (written("config.json", "{"), "config.json is not an object of JSON"),
+    "no object": (written("config.json", "[]"), "config.json is not an object of JSON"),
+    "missing shard": (
+        without_a_shard,
+        r"model-00001-of-0000\d.safetensors is missing, which model.safetensors.index.json",
+    ),
+    "damaged index": (without_an_index, "model.safetensors.index.json is no index of weights; copy it again"),
     "nested JSON": (written("config.json", '{"a":' + "[" * 100_000), "config.json is not an object of JSON"),
     "nested header": (
         lambda folder: (folder / WEIGHTS).write_bytes((1 << 17).to_bytes(8, "little") + b"[" * (1 << 18)),

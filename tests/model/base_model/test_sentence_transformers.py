@@ -192,12 +192,12 @@ OF_LAYERS = {"modality_config": {"text": {"method": "forward", "method_output_na
         (TRANSFORMER, {"query_expansion": {"length": 32}}, "query_expansion is not supported"),
         (TRANSFORMER, {"query_length": 8}, "query_length is not supported"),
         (TRANSFORMER, {"max_seq_length": 256.0}, "its max_seq_length is 256.0; write a whole number"),
-        (TRANSFORMER, {"max_seq_length": 0}, "question_length: .*than or equal to 8"),
+        (TRANSFORMER, {"max_seq_length": 0}, "it reads 0 tokens of a text: choose another base"),
         (TRANSFORMER, {"config_kwargs": {"num_hidden_layers": 1}}, "config_kwargs is not"),
         (TRANSFORMER, OF_LAYERS, "modality_config is not supported"),
         (TRANSFORMER, {"transformer_task": "fill-mask"}, "transformer_task is not supported"),
         (TOKENIZER, {"truncation_side": "left"}, "its tokenizer cuts texts at the left"),
-        (TOKENIZER, {"model_max_length": 9}, "passage_length: .*than or equal to 16"),
+        (TOKENIZER, {"model_max_length": 15}, "it reads 15 tokens of a text: choose another base"),
     ],
 )
 def test_a_folder_of_another_form_is_refused_with_its_name(bare, tmp_path, file, content, message):
@@ -360,4 +360,19 @@ def test_texts_of_a_causal_base_end_with_the_token_of_its_own_tokenizer(tmp_path
     write(base / "tokenizer_config.json", written | roles)
     made = save_base(tmp_path / "made", base, "lasttoken", "normalised", width=32)
     ours = encoder(tmp_path / "made", tmp_path / "model", architecture="dpr", pooling="last", normalise=True)
+    np.testing.assert_allclose(vectors(ours)[0][:2], made.encode_query(TEXTS[:2]), atol=1e-5)
+
+
+def test_texts_begin_with_the_token_of_the_base_s_own_tokenizer_though_it_has_no_name(tmp_path):
+    base = random_base(tmp_path / "base", "bert")
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    ids = [(token, tokenizer.convert_tokens_to_ids(token)) for token in ("[CLS]", "[SEP]")]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=ids
+    )
+    tokenizer.save_pretrained(base)
+    written = json.loads((base / TOKENIZER).read_text())
+    write(base / TOKENIZER, written | {"cls_token": None, "bos_token": None})
+    made = save_base(tmp_path / "made", base, "mean", width=32)
+    ours = encoder(tmp_path / "made", tmp_path / "model", architecture="dpr", pooling="snippet")
     np.testing.assert_allclose(vectors(ours)[0][:2], made.encode_query(TEXTS[:2]), atol=1e-5)

@@ -62,6 +62,7 @@ def check_files(base: str, files: Mapping[str, Callable[[], Any]], setting: str)
     be neither quantised nor named as in a wrapper around the model.
     """
     check_names(base, files)
+    _check_shards(base, files)
     for name, opened in files.items():
         with opened() as file:
             begin, size = file.read(len(_POINTER)), file.seek(0, 2)
@@ -76,9 +77,25 @@ def check_files(base: str, files: Mapping[str, Callable[[], Any]], setting: str)
                 _check_weights(base, name, file, size)
 
 
+def _check_shards(base: str, files: Mapping[str, Callable[[], Any]]) -> None:
+    """Raises InputError where a file is missing that the index of sharded weights names, if transformers reads that."""
+    for whole in ("model.safetensors", "pytorch_model.bin"):
+        if whole in files:
+            return
+        if opened := files.get(index := f"{whole}.index.json"):
+            with opened() as file:
+                try:
+                    shards = {*json.load(file)["weight_map"].values()}
+                except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
+                    raise InputError(f"{base}: {index} is no index of weights; copy it again") from error
+            if missing := sorted(shards.difference(files)):
+                raise InputError(f"{base}: {missing[0]} is missing, which {index} names; copy it too")
+            return
+
+
 def _check_config(base: str, file: IO[bytes], setting: str) -> None:
     try:
-        config: dict[str, Any] = dict(json.load(file))
+        config: dict[str, Any] = {**json.load(file)}
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{base}: its {CONFIG_FILE} is not an object of JSON ({error})") from error
     if config.get("quantization_config"):

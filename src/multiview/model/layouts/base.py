@@ -351,6 +351,18 @@ def frame(tokenizer: PreTrainedTokenizer) -> tuple[list[int], list[int]]:
     return framed[:start], framed[start + len(probe) :]
 
 
+def name_frame(tokenizer: PreTrainedTokenizer) -> None:
+    """Names the tokens that begin and end a text, where a tokenizer puts them there without naming them."""
+    begins = tokenizer.cls_token_id is not None or tokenizer.bos_token_id is not None
+    if begins and tokenizer.sep_token_id is not None:
+        return
+    before, behind = frame(tokenizer)
+    if tokenizer.sep_token_id is None and behind:
+        tokenizer.eos_token = tokenizer.convert_ids_to_tokens(behind[-1])  # which may have been another
+    if before and not begins:
+        tokenizer.cls_token = tokenizer.convert_ids_to_tokens(before[0])
+
+
 def _around(tokenizer: PreTrainedTokenizer) -> tuple[list[int], int]:
     """Returns the ids of the tokens that begin and end a text: `[CLS]` and `[SEP]`, or what a causal model has for them.
 

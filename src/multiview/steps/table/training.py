@@ -64,7 +64,7 @@ STEPS = (
     Step(
         name="initial-model",
         about="The pretrained encoder with its viewer tokens, untrained.",
-        version=5,
+        version=6,
         function_path="multiview.model.encoder:initial_model",
         settings=("model",),
         outputs=(names.MODEL,),
