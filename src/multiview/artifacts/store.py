@@ -18,7 +18,7 @@ from multiview.errors import InputError
 
 __all__ = ["BucketStore", "Entry", "LocalStore", "Store", "open_pod_store", "open_store"]
 
-MORE_THAN_A_NAME = ("::", "?", "%")
+MORE_THAN_A_NAME = re.compile("::|[?%]")
 """Parts of a path that fsspec reads as a chain of file systems, or MLflow as a query or an escaped character in its
 database's URI: files of the store would end up outside it."""
 MORE_THAN_A_PREFIX = re.compile(r"::|#\d+/*\Z|\?versionId=")
@@ -35,17 +35,14 @@ def open_store(url: str) -> Store:
         )
     protocol, separator, _ = url.partition("://")
     if not separator or protocol in ("file", "local"):
-        _check_path(url, url)
+        _check_path(url, url, MORE_THAN_A_NAME)
         folder = Path(fsspec.url_to_fs(url)[1])
-        _check_path(url, str(folder))
+        _check_path(url, str(folder), MORE_THAN_A_NAME)
         if folder.is_file():
             raise InputError(f"store {url}: it is a file; name a folder, or a gs:// or s3:// URL")
         return LocalStore(folder)
     if protocol in PROTOCOLS:
-        if part := MORE_THAN_A_PREFIX.search(url):
-            raise InputError(
-                f"store {url}: {part[0]} would be read as more than a name; name another folder of the bucket"
-            )
+        _check_path(url, url, MORE_THAN_A_PREFIX)
         try:
             return BucketStore(url)
         except ImportError as error:
@@ -67,14 +64,9 @@ def open_pod_store(url: str) -> Store:
     return open_store(url)
 
 
-def more_than_a_name(path: str) -> str | None:
-    """Returns the part of `MORE_THAN_A_NAME` that a path holds; None if it holds none."""
-    return next((part for part in MORE_THAN_A_NAME if part in path), None)
-
-
-def _check_path(url: str, path: str) -> None:
-    if part := more_than_a_name(path):
+def _check_path(url: str, path: str, more: re.Pattern[str]) -> None:
+    if part := more.search(path):
         raise InputError(
-            f"store {url}: its path {path} holds {part}, which MLflow or fsspec would read as more than a name; name another "
+            f"store {url}: its path {path} holds {part[0]}, which MLflow or fsspec would read as more than a name; name another "
             "folder"
         )

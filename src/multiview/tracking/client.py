@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from multiview import environment, names
 from multiview.artifacts.local_store import sync
-from multiview.artifacts.store import LocalStore, Store, more_than_a_name
+from multiview.artifacts.store import MORE_THAN_A_NAME, LocalStore, Store
 from multiview.errors import InputError, repeats_header, without_secrets
 
 if TYPE_CHECKING:
@@ -59,8 +59,10 @@ def tracking_uri(store: Store) -> str:
     if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
         return uri
     folder = store.root if isinstance(store, LocalStore) else Path.cwd()
-    if part := more_than_a_name(str(folder)):
-        raise InputError(f"MLflow's database cannot lie in {folder}, whose path holds {part}: {NAME_ANOTHER}")
+    if part := MORE_THAN_A_NAME.search(str(folder)):
+        raise InputError(
+            f"MLflow's database cannot lie in {folder}, whose path holds {part[0]}: {NAME_ANOTHER}"
+        )
     return f"sqlite:///{folder}/mlflow.db"
 
 
