@@ -25,6 +25,7 @@ from statistics import median
 from typing import Annotated, Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 import typer
 
@@ -126,11 +127,12 @@ def ours(
 ) -> None:
     """Does all that the step `mine` does once the questions are encoded."""
     loaded = ViewIndex.load(index)
-    mined = mine_hits(loaded, queries, questions, corpus, settings, Events())
-    qids = [question.qid for question in questions]
-    top = mined.top
-    write_negatives(output, negatives_table(MINED, qids, top.passages, top.scores, mined.sampled, loaded.ids))
-    report(mined, qids)
+    tables = []
+    for group, mined in mine_hits(loaded, queries, questions, corpus, settings, Events()):
+        qids, top = [question.qid for question in questions[group]], mined.top
+        tables.append(negatives_table(MINED, qids, top.passages, top.scores, mined.sampled, loaded.ids))
+        report(mined, qids)
+    write_negatives(output, pa.concat_tables(tables))
 
 
 def mining(data: Path, count: int, repeats: int, clock: Callable[[], float], seed: int = 0) -> Iterator[Row]:

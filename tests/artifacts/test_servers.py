@@ -112,6 +112,12 @@ def test_a_prefix_that_a_library_would_cut_off_is_no_store(url):
         open_store(url)
 
 
+def test_a_prefix_of_s3_may_hold_a_number_sign(monkeypatch):
+    """Which s3fs does not read, unlike gcsfs."""
+    buckets_at("localhost:1", monkeypatch)
+    assert open_store("s3://b/p#2").url == "s3://b/p#2"
+
+
 class Slow(Handler):
     """A web server that sends a byte every tenth of a second, and under `/half` stops midway."""
 

@@ -97,8 +97,12 @@ def test_prompts_come_along(name, base, tmp_path):
 def test_a_base_that_calls_its_pooler_is_exported(kind, options, tmp_path):
     base = random_base(tmp_path / "base", kind, **options)
     model = saved_model(tmp_path / "model", base, architecture="dpr")
-    assert write_sentence_transformers(model, tmp_path / "out")
+    for out in (tmp_path / "out", tmp_path / "again"):
+        assert write_sentence_transformers(model, out)
     check_scores(model, tmp_path / "out", "dpr")
+    files = [*(tmp_path / "out").rglob("*.safetensors")]
+    again = [tmp_path / "again" / path.relative_to(tmp_path / "out") for path in files]
+    assert files and [path.read_bytes() for path in files] == [path.read_bytes() for path in again]
 
 
 @pytest.mark.parametrize("architecture", ["dpr", "mvr"])

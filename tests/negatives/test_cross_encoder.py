@@ -93,7 +93,10 @@ def mined_with(judge: Path | None, corpus: MinedVectors, above: float = 0.1, **m
         {"mining": chosen, "encode": Encode(), "questions": Questions(), "corpus": Corpus()}
     )
     asked = [question("q", "king of the river", [corpus.passages[6].text], ["p2"])]
-    return mine_hits(corpus.index, ONE, asked, corpus.folder / "passages", settings, RecordedEvents())
+    ((_, mined),) = mine_hits(
+        corpus.index, ONE, asked, corpus.folder / "passages", settings, RecordedEvents()
+    )
+    return mined
 
 
 def test_only_hits_that_the_cheaper_filters_left_are_judged_and_dropped(judge, corpus, monkeypatch):

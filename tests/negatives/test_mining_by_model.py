@@ -54,6 +54,8 @@ def test_groups_of_questions_have_the_negatives_of_all_together(retrieval, monke
     rows = read_table(whole).to_pylist()
     expected = [row | {"scores": pytest.approx(row["scores"], rel=1e-6)} for row in rows]
     assert read_table(parts).to_pylist() == expected and heard.facts == said.facts
+    searches = [done for done, _, unit in heard.steps if unit == "searches"]
+    assert searches == sorted(searches) and searches[-1] == len(retrieval.questions)
 
 
 def test_mined_alone_in_another_order_and_too_few(retrieval):

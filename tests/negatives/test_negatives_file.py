@@ -85,6 +85,16 @@ def test_memory_has_four_bytes_per_negative(tmp_path):
     assert len(pickle.dumps(read_negatives(tmp_path))) < 4 * rows.size + 100 * 500
 
 
+def test_row_groups_are_small_enough_for_their_ids_to_be_read_back(tmp_path):
+    """pyarrow reads no list of 2 GiB of ids."""
+    count = 100_000
+    ids, rows = pa.array(["a", "b"]), np.zeros((count, 1), int)
+    asked = [*map(str, range(count))]
+    write_negatives(tmp_path, negatives_table("mined", asked, rows, rows.astype(np.float32), rows == 0, ids))
+    file = pq.ParquetFile(tmp_path / NEGATIVES_FILE)
+    assert file.metadata.row_group(0).num_rows == 1 << 16 and file.read().num_rows == count
+
+
 def test_pool_names_a_file_that_is_not_negatives(tmp_path):
     with pytest.raises(InputError, match=r"negatives\.parquet: missing"):
         read_negatives(tmp_path)

@@ -78,6 +78,9 @@ def _plain_model(model: Path, settings: Model) -> SentenceTransformer:
             transformer.model.pooler = None  # our models have no weights for it
             transformer.model_kwargs = {"add_pooling_layer": False}
             transformer.config_keys = [*transformer.config_keys, "model_kwargs"]
+        elif pooler := getattr(transformer.model, "pooler", None):  # called, and not read
+            for weights in pooler.parameters():
+                torch.nn.init.zeros_(weights)
         include_prompt = settings.include_prompt or settings.pooling != "snippet"
         pooling = Pooling(dimension, POOLINGS[settings.pooling], include_prompt)
         return [transformer, pooling, *([Normalize()] if settings.normalise else [])]

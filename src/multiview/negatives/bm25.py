@@ -26,7 +26,7 @@ def bm25_negatives(context: StepContext) -> None:
     index = Bm25Index.of(read_passages(passages), settings.bm25, settings.corpus.language)
     equal, corpus = equal_texts(passages, positive_ids(questions)), PassageLookup(passages)
     tables, counts = [], Counter[str]()
-    for group in groups(len(questions), settings.bm25.depth):
+    for group in groups(len(questions), settings.bm25.depth, len(index.ids)):
         asked = questions[group]
         top = index.search(
             [question.question for question in asked],

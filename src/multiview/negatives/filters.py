@@ -17,9 +17,9 @@ HITS_AT_ONCE = 1 << 23
 """Most hits that are held at once, with what is known about them: about 2 GB."""
 
 
-def groups(questions: int, depth: int) -> Iterator[slice]:
+def groups(questions: int, depth: int, passages: int) -> Iterator[slice]:
     """Yields the questions in groups whose hits can be held at once; one that is empty where there are no questions."""
-    size = max(1, HITS_AT_ONCE // depth)
+    size = max(1, HITS_AT_ONCE // max(1, min(depth, passages)))
     return (slice(start, start + size) for start in range(0, max(1, questions), size))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,11 +82,9 @@ def mine(context: StepContext) -> None:
     questions = read_questions(context.input("questions").path)
     texts = [question.question for question in questions]
     queries = encode_questions(context.input("model").path, texts, context.settings.encode, context.events)
-    tables, rows = [], []
-    for group in groups(len(questions), mining.depth):
-        asked, passages = questions[group], context.input("passages").path
-        mined = mine_hits(index, queries[group], asked, passages, context.settings, context.events)
-        qids, top = [question.qid for question in asked], mined.top
+    tables, rows, passages = [], [], context.input("passages").path
+    for group, mined in mine_hits(index, queries, questions, passages, context.settings, context.events):
+        qids, top = [question.qid for question in questions[group]], mined.top
         table = negatives_table(MINED, qids, top.passages, top.scores, mined.sampled, index.ids)
         tables.append(with_positives(table, top.passages, mined.found, index.ids))
         rows.append(report(mined, qids))
@@ -108,39 +106,46 @@ def mine_hits(
     passages: Path,
     settings: Config,
     events: Events,
-) -> MiningResult:
-    """Returns the hits of `queries` [q, dim], what the filters leave of them (the range applies first), and the sampled
-    negatives."""
+) -> Iterator[tuple[slice, MiningResult]]:
+    """Yields groups of questions, each with the hits of their `queries` [q, dim], what the filters leave of them (the
+    range applies first), and the sampled negatives."""
     mining: Mining = settings.mining
-    top = index.search(queries, mining.depth, lambda done: events.progress(done, len(queries), "searches"))
-    equal = equal_texts(passages, positive_ids(questions))
-    reasons = {
-        "range": np.broadcast_to(np.arange(top.passages.shape[1]) < mining.range_start, top.passages.shape),
-        "positive": Positives(index.ids, questions, equal).hits(top.passages),
-    }
-    found = np.zeros(top.passages.shape, bool)
-    if mining.answer_hits != "keep":
-        corpus = PassageLookup(passages)
-        reasons["answer"] = AnswerHits(questions, index.ids, corpus, matching_mode(settings)).holds(
-            top.passages
+    equal, corpus = equal_texts(passages, positive_ids(questions)), PassageLookup(passages)
+    for group in groups(len(questions), mining.depth, len(index)):
+        asked, vectors = questions[group], queries[group]
+        top = index.search(
+            vectors,
+            mining.depth,
+            lambda done, before=group.start: events.progress(before + done, len(questions), "searches"),
         )
-        if mining.answer_hits == "positives":
-            found = reasons["answer"] & ~reasons["positive"]
-    positive_scores = np.full(len(questions), -np.inf, np.float32)
-    if mining.margin is not None or mining.relative_margin is not None:
-        positive_scores = best_positive_scores(index, queries, questions)
-        reasons["margin"] = above_margin(top.scores, positive_scores, mining.margin, mining.relative_margin)
-    if mining.cross_encoder:
-        from multiview.negatives.cross_encoder import logits
+        shape = top.passages.shape
+        reasons = {
+            "range": np.broadcast_to(np.arange(shape[1]) < mining.range_start, shape),
+            "positive": Positives(index.ids, asked, equal).hits(top.passages),
+        }
+        found = np.zeros(shape, bool)
+        if mining.answer_hits != "keep":
+            answers = AnswerHits(asked, index.ids, corpus, matching_mode(settings))
+            reasons["answer"] = answers.holds(top.passages)
+            if mining.answer_hits == "positives":
+                found = reasons["answer"] & ~reasons["positive"]
+        positive_scores = np.full(len(asked), -np.inf, np.float32)
+        if mining.margin is not None or mining.relative_margin is not None:
+            positive_scores = best_positive_scores(index, vectors, asked)
+            reasons["margin"] = above_margin(
+                top.scores, positive_scores, mining.margin, mining.relative_margin
+            )
+        if mining.cross_encoder:
+            from multiview.negatives.cross_encoder import logits
 
-        remaining = filter_hits(top.passages, reasons).kept
-        if mining.cross_encoder_above == 1:
-            remaining = np.zeros_like(remaining)
-        judged = logits(top.passages, remaining, index.ids, passages, questions, settings, events)
-        reasons["cross_encoder"] = remaining & (1 / (1 + np.exp(-judged)) > mining.cross_encoder_above)
-    filtered = filter_hits(top.passages, reasons)
-    sampled = sample_negatives(filtered.kept, [q.qid for q in questions], mining.number, mining.seed)
-    return MiningResult(top, filtered, sampled, found, positive_scores)
+            remaining = filter_hits(top.passages, reasons).kept
+            if mining.cross_encoder_above == 1:
+                remaining = np.zeros_like(remaining)
+            judged = logits(top.passages, remaining, index.ids, passages, asked, settings, events)
+            reasons["cross_encoder"] = remaining & (1 / (1 + np.exp(-judged)) > mining.cross_encoder_above)
+        filtered = filter_hits(top.passages, reasons)
+        sampled = sample_negatives(filtered.kept, [q.qid for q in asked], mining.number, mining.seed)
+        yield group, MiningResult(top, filtered, sampled, found, positive_scores)
 
 
 def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Sequence[Question]) -> np.ndarray:

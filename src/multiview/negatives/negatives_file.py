@@ -66,8 +66,8 @@ def _lists(chosen: np.ndarray, values: pa.Array) -> pa.ListArray:
 
 
 def write_negatives(folder: Path, table: pa.Table) -> None:
-    """Writes the only file of the artifact."""
-    pq.write_table(table, folder / NEGATIVES_FILE)
+    """Writes the only file of the artifact, in row groups whose ids pyarrow can read back: 2 GiB at most."""
+    pq.write_table(table, folder / NEGATIVES_FILE, row_group_size=1 << 16)
 
 
 def read_table(folder: Path, dictionaries: list[str] | None = None) -> pa.Table:

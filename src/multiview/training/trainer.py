@@ -270,6 +270,7 @@ def training_arguments(settings: Train, stream: Stream, folder: Path, events: Ev
         dataloader_num_workers=ahead,
         dataloader_persistent_workers=ahead > 0,
         dataloader_pin_memory=False,  # `_on_device` pins
+        ddp_find_unused_parameters=False,
         ddp_static_graph=True,  # for bases with parameters that have no gradient, such as Longformer's
     )
     check_processes(arguments.world_size, stream.batch_size)

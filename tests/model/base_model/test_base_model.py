@@ -344,6 +344,22 @@ def test_a_base_that_fits_is_loaded_whole(bases: dict[str, Path], tmp_path: Path
         )
 
 
+def test_weights_in_shards_are_whole_by_the_index_that_is_read(
+    bases: dict[str, Path], tmp_path: Path
+) -> None:
+    """Which may name its shards as paths; an index of other weights, left behind by a partial download, is not read."""
+    base = shutil.copytree(bases[BASE], tmp_path / "base")
+    weights = load_file(base / WEIGHTS)
+    in_shards(base)
+    index = base / f"{WEIGHTS}.index.json"
+    index.write_text(index.read_text().replace("model-0", "./model-0"))
+    load(BASE, base, tmp_path / "output")
+    for shard in base.glob("model-*.safetensors"):
+        shard.unlink()
+    torch.save(weights, base / "pytorch_model.bin")
+    load(BASE, base, tmp_path / "other")
+
+
 def test_what_a_forward_pass_returns_is_not_the_makers_choice(bases: dict[str, Path], tmp_path: Path) -> None:
     base = Path(shutil.copytree(bases[BASE], tmp_path / "base"))
     expected = vectors(base)

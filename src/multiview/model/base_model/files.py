@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from fnmatch import fnmatch
+from os.path import normpath
 from typing import IO, Any
 
 from multiview.errors import InputError
@@ -62,7 +63,6 @@ def check_files(base: str, files: Mapping[str, Callable[[], Any]], setting: str)
     be neither quantised nor named as in a wrapper around the model.
     """
     check_names(base, files)
-    _check_shards(base, files)
     for name, opened in files.items():
         with opened() as file:
             begin, size = file.read(len(_POINTER)), file.seek(0, 2)
@@ -75,22 +75,23 @@ def check_files(base: str, files: Mapping[str, Callable[[], Any]], setting: str)
                 _check_config(base, file, setting)
             elif fnmatch(name, SAFETENSORS):
                 _check_weights(base, name, file, size)
+    _check_shards(base, files)
 
 
 def _check_shards(base: str, files: Mapping[str, Callable[[], Any]]) -> None:
-    """Raises InputError where a file is missing that the index of sharded weights names, if transformers reads that."""
-    for whole in ("model.safetensors", "pytorch_model.bin"):
-        if whole in files:
-            return
-        if opened := files.get(index := f"{whole}.index.json"):
-            with opened() as file:
-                try:
-                    shards = {*json.load(file)["weight_map"].values()}
-                except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
-                    raise InputError(f"{base}: {index} is no index of weights; copy it again") from error
-            if missing := sorted(shards.difference(files)):
-                raise InputError(f"{base}: {missing[0]} is missing, which {index} names; copy it too")
-            return
+    """Raises InputError where a file is missing that the index of sharded weights names, if they are read by it."""
+    safe = any(fnmatch(name, SAFETENSORS) for name in files)
+    whole = "model.safetensors" if safe else "pytorch_model.bin"
+    index = f"{whole}.index.json"
+    if whole in files or (opened := files.get(index)) is None:
+        return
+    with opened() as file:
+        try:
+            shards = {normpath(shard) for shard in json.load(file)["weight_map"].values()}
+        except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
+            raise InputError(f"{base}: {index} is no index of weights; copy it again") from error
+    if missing := sorted(shard for shard in shards.difference(files) if "/" not in shard):
+        raise InputError(f"{base}: {missing[0]} is missing, which {index} names; copy it too")
 
 
 def _check_config(base: str, file: IO[bytes], setting: str) -> None:
