@@ -253,7 +253,7 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
             ) from None
         if pa.types.is_list(kind) or pa.types.is_large_list(kind):
             raise InputError(
-                'holds lists: write the value before it, as in "art" in tags or 1 in years; only `where` can'
+                'holds lists: write the value before it, as in "art" in tags or 1 in years; only `where` reads lists'
             ) from None
         raise InputError(
             f"is of type {kind}: compare it with a value that it can hold, days and times as "
