@@ -7,6 +7,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from multiview.config.section import DERIVED, UNKEYED, JsonObject, Section, Seed
 
 Pooling = Literal["viewer", "snippet", "both", "last"]
+SHORTEST_PASSAGE = 16
+"""Fewest tokens that a passage may be cut to."""
 
 
 class DenseLayer(Section):
@@ -41,7 +43,7 @@ class Model(Section):
     """Let Algorithm 1 merge the title like any sentence; false keeps it separate while n > 1. *Ours.*"""
     question_length: Annotated[int, Field(ge=8)] = 128
     """Longest question in tokens (CAMVR 4.2)."""
-    passage_length: Annotated[int, Field(ge=16)] = 256
+    passage_length: Annotated[int, Field(ge=SHORTEST_PASSAGE)] = 256
     """Longest passage in tokens (CAMVR 4.2)."""
     seed: Seed = 0
     """Seed of the new tokens' embeddings."""

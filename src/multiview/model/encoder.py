@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from multiview.config import Model, canonical_json
 from multiview.config.documents import checked
+from multiview.config.training import SHORTEST_PASSAGE
 from multiview.data.passages import Passage
 from multiview.errors import InputError, one_line
 from multiview.model.base_model.checkpoint import SETTINGS_FILE, staged_base
@@ -239,7 +240,7 @@ def _as_base(settings: Model, usage: Usage, longest: int, tokenizer: PreTrainedT
     if typed or tokenizer.truncation_side != "right":
         how = "gives its tokens types" if typed else "cuts texts at the left"
         raise InputError(f"{BASE}: {settings.base}: its tokenizer {how}: {CHOOSE_ANOTHER}")
-    if longest < 16:
+    if longest < SHORTEST_PASSAGE:
         raise InputError(f"{BASE}: {settings.base}: it reads {longest} tokens of a text: {CHOOSE_ANOTHER}")
     for name in ("pooling", "normalise"):
         given, made = getattr(settings, name), getattr(usage, name)
