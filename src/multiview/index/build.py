@@ -156,16 +156,14 @@ def open_embeddings(staged: Sequence[LocalArtifact], model: str, encode: Encode)
 
 
 def _check_shards(staged: Sequence[LocalArtifact], passages: str) -> None:
-    encoded = [
-        load_record(artifact.address).record.inputs["passages"][0].file
-        for artifact in staged
-        if artifact.address
-    ]
-    expected = [file.path for file in load_record(passages).record.files] if encoded else []
-    if encoded != expected:
+    """Compares contents, not names: a shard that a grown or reordered corpus still has is not encoded again."""
+    read = [load_record(artifact.address) for artifact in staged if artifact.address]
+    shards = [(each.remembered_input("passages"), each.record.inputs["passages"][0]) for each in read]
+    encoded = [corpus and corpus.record.file(shard.file or "").sha256 for corpus, shard in shards]
+    if read and encoded != [file.sha256 for file in load_record(passages).record.files]:
+        given = ", ".join(f"{shard.address}/{shard.file}" for _, shard in shards)
         raise InputError(
-            f"index: the embeddings are of {', '.join(map(str, encoded))}, but {passages} has "
-            f"{', '.join(expected)}: give those of each shard once, in order"
+            f"index: the embeddings are of {given}; give those of each shard of {passages} once, in order"
         )
 
 
