@@ -143,11 +143,11 @@ def test_the_loss_and_its_gradient_are_those_of_the_papers_formula(
 
 
 def plain_in_sequence(case: dict[str, Any], tau: float) -> float:
-    """The formula, one view with the answer at a time."""
+    """The formula, one view of the answer at a time."""
     pairs = []
     for b, d in enumerate(case["positive"]):
         f, answers = case["scores"][b][d] / tau, case["answers"][b]
-        others = [f[v] for v in range(case["V"]) if case["real"][d][v] and not answers[v]]
+        others = f[case["others"][b]]
         pairs += [math.log(sum(math.exp(s - f[v]) for s in [f[v], *others])) for v in np.flatnonzero(answers)]
     return sum(pairs) / max(1, len(pairs))
 
@@ -155,11 +155,13 @@ def plain_in_sequence(case: dict[str, Any], tau: float) -> float:
 @given(st.integers(0, 10**6), TAUS)
 @settings(max_examples=60, deadline=None)
 def test_in_sequence_negatives_and_their_gradient_are_those_of_the_formula(seed: int, tau: float) -> None:
-    """Answers in any number of views, in all, and in none."""
+    """Answers in any number of views, in all, and in none; and in some that are neither the answer's nor others."""
     case = random_case(seed)
-    positive, real, answers = (torch.tensor(case[name]) for name in ("positive", "real", "answers"))
+    real = case["real"][case["positive"]]
+    case["others"] = real & ~case["answers"] & (np.random.default_rng(seed).random(real.shape) < 0.8)
+    positive, answers, others = (torch.tensor(case[name]) for name in ("positive", "answers", "others"))
     assert_formula(
-        lambda scores: in_sequence_loss(scores, positive, real, answers, tau),
+        lambda scores: in_sequence_loss(scores, positive, answers, others, tau),
         lambda: plain_in_sequence(case, tau),
         case,
     )

@@ -67,7 +67,10 @@ def test_only_rounds_have_a_validation_and_a_teacher():
 OF_ROUNDS = {"negatives": 7, "positive_passage": "drawn", "validation_questions": 9, "validation_passages": 9}
 
 
-@pytest.mark.parametrize(("name", "value"), {**OF_ROUNDS, "validate_steps": 5, "distill_weight": 0.5}.items())
+@pytest.mark.parametrize(
+    ("name", "value"),
+    {**OF_ROUNDS, "validate_steps": 5, "distill_weight": 0.5, "in_sequence_weight": 0.1}.items(),
+)
 def test_a_warm_up_is_the_same_whatever_the_rounds_set_that_it_does_not_read(name, value):
     train = {"warm_up": {"epochs": 3}}
     plain = stage_settings(validate({"train": train}), "warm_up")

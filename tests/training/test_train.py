@@ -16,6 +16,7 @@ import torch
 from transformers import TrainingArguments
 
 from multiview.config import Config, Questions, Train
+from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.errors import InputError
 from multiview.model import devices
@@ -196,6 +197,26 @@ def test_the_batch_finds_every_view_and_the_answers_view(base: Path, tmp_path: P
     for question, matching in ((other, "string"), (pattern, "regex")):
         batch = replace(collate, matching=matching)([Example(question, "p001", ())])
         assert batch["answer_views"].tolist() == [[False, False, True, False]]
+
+
+def test_a_snippet_that_holds_the_answer_too_is_no_other_view(base: Path, tmp_path: Path) -> None:
+    """The offset says which view is the answer's, not which hold it: a snippet with the answer is never its negative,
+    and a positive of its own where each is."""
+    model = BiEncoder.load(training_material.saved_model(tmp_path / "m", base, merge_title=False).path)
+    text = "He lived in Paris. It rained. He died in Paris."
+    about = Passage("p001", "", text, (19, 30, len(text)))
+    holders = [True, False, True, False]
+    for settings in (
+        Train(positive="answer", in_sequence_weight=0.1),
+        Train(positive="both", in_sequence_weight=0.1),
+        Train(positive="each"),
+    ):
+        collate = Collator(model.layout, 0, {"p001": about}, settings)
+        for starts in ((41,), None):
+            batch = collate([Example(Question("q", "Where?", ("Paris",), starts, ("p001",)), "p001", ())])
+            is_exact = starts is not None and settings.positive != "each"
+            assert batch["answer_views"].tolist() == [[False, False, True, False] if is_exact else holders]
+            assert batch["other_views"].tolist() == [[False, True, False, False]]
 
 
 def test_training_checks_its_settings_against_the_model(fit: Fit, base: Path, tmp_path: Path) -> None:

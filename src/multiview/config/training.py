@@ -94,7 +94,7 @@ class Train(Section):
     local_weight: Annotated[float, Field(ge=0)] = 0.0
     """λ, the weight of the local uniformity loss (MVR Eq. 5, 7)."""
     in_sequence_weight: Annotated[float, Field(ge=0)] = 0.0
-    """Weight of in-sequence negatives: each view with the answer against the views of its passage without it (InSeNT). `local_weight` does so for the winning view, which is all that `positive: max` knows. *Ours.*"""
+    """Weight of in-sequence negatives: each view of the answer, as `positive` has it, against the views of its passage that hold none (InSeNT). `local_weight` does so for the winning view, which is all that `positive: max` knows. *Ours.*"""
     distill_weight: Annotated[float, Field(ge=0)] = 0.0
     """Weight of distillation from `mining.cross_encoder`, which scores each question's own positive and hard negatives once (docs/training.md). Above 0 shapes the DAG. *Ours.*"""
     temperature: Temperature = Temperature()

@@ -72,7 +72,7 @@ def contrastive_loss(
       has at least one of each.
     - `positive` int64 [B]: index of each question's positive.
     - `excluded` bool [B, P]: passages, apart from the positive, that are not negatives of the question.
-    - `answer_views` bool [B, V]: the views of the positive with the answer in their snippet.
+    - `answer_views` bool [B, V]: the views of the positive whose snippet is the answer's.
 
     The score of a negative is the max over all of its views, padding included. With `positive_mode` "answer" and
     "both", the answer's view is the first of the answer views. With "each" every answer view is a separate
@@ -127,22 +127,22 @@ def contrastive_loss(
 
 
 def in_sequence_loss(
-    scores: Tensor, positive: Tensor, real_views: Tensor, answer_views: Tensor, temperature: float
+    scores: Tensor, positive: Tensor, answer_views: Tensor, other_views: Tensor, temperature: float
 ) -> Tensor:
-    """Returns the mean loss of views with the answer against the other views of their passage (InSeNT's in-sequence negatives).
+    """Returns the mean loss of the answer's views against those of their passage that hold none (InSeNT's in-sequence negatives).
 
         -log( exp(f_a(q,d+)/τ) / ( exp(f_a(q,d+)/τ) + Σ_i exp(f_i(q,d+)/τ) ) )
 
-    a runs over the `answer_views` [B, V] of the questions' positives, i over their other `real_views` [P, V].
+    a runs over the `answer_views` [B, V] of the questions' positives, i over their `other_views` [B, V].
     `scores` [B, P, V] and `positive` [B] are those of `contrastive_loss`. Without any answer view the loss is 0.
-    With the winning view as a, and every other view as i, this would be the local term.
+    With the winning view as a, and all the others as i, this would be the local term.
 
     All values are computed in float32.
     """
     with torch.autocast(scores.device.type, enabled=False):
         own = scores.float()[torch.arange(len(positive), device=scores.device), positive] / temperature
         rows, views = answer_views.nonzero(as_tuple=True)
-        others = own.masked_fill(answer_views | ~real_views[positive], -torch.inf)[rows]
+        others = own.masked_fill(~other_views, -torch.inf)[rows]
         logits = torch.cat([own[rows, views][:, None], others], dim=1)
         return -torch.log_softmax(logits, dim=-1)[:, 0].sum() / max(1, len(rows))
 

@@ -31,10 +31,10 @@ STAGES = ("warm_up", "round_two")
 
 NOT_IN_WARM_UP = Train().model_dump(
     include={"validate_steps", "patience", "validation_questions", "validation_passages"}
-    | {"distill_weight", "negatives", "positive_passage"}
+    | {"distill_weight", "negatives", "positive_passage", "in_sequence_weight"}
 )
 """Settings of section train that the warm-up does not read, with their defaults: it has no validation, which asks real
-questions, no hard negatives, no teacher, which scores them, and one passage per query."""
+questions, no answers, no hard negatives, no teacher, which scores them, and one passage per query."""
 
 SHAPE = {"rounds", "model", "start_from", *STAGES}
 """Settings of section train that are equal for all stages."""
@@ -177,7 +177,7 @@ def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None
     if stage == "warm_up":
         if wrong := NOT_IN_WARM_UP.keys() & set(changes):
             raise InputError(
-                "train.warm_up: generated queries are neither validated on nor distilled, and have no hard negatives; "
+                "train.warm_up: generated queries are neither validated on nor distilled, and have no answers or hard negatives; "
                 f"set train.{min(wrong)} for the rounds"
             )
         given = overrides.get("train", {})

@@ -39,8 +39,9 @@ def whole_batch(
         [batch["view_index"] + start, batch["view_mask"].long(), batch["real_views"].long()], dim=-1
     )
     views = _gather(pad(views, (0, 0, 0, width - views.shape[1])), passage_counts)[batch["order"]]
-    answers = batch["answer_views"].long()
-    answers = _gather(pad(answers, (0, width - answers.shape[1])), question_counts)
+    answers = torch.stack([batch["answer_views"].long(), batch["other_views"].long()])
+    answers = pad(answers, (0, width - answers.shape[-1])).transpose(0, 1)
+    answer_views, other_views = _gather(answers, question_counts).unbind(dim=1)
     view_index, view_mask, real_views = views.unbind(dim=-1)
     gathered = TrainingBatch(
         questions=batch["questions"],
@@ -50,7 +51,8 @@ def whole_batch(
         real_views=real_views.bool(),
         positive=batch["positive"],
         excluded=batch["excluded"],
-        answer_views=answers.bool(),
+        answer_views=answer_views.bool(),
+        other_views=other_views.bool(),
     )
     if "teacher" in batch:
         gathered["teacher"] = batch["teacher"]

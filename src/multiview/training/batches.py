@@ -46,7 +46,9 @@ class TrainingBatch(TypedDict):
     excluded: Tensor
     """bool [B, P]: passages, apart from the positive, that are not negatives of the question (`excluded_passages`)."""
     answer_views: Tensor
-    """bool [B, V]: the positive's views that hold the answer; all false where `train.positive` is max."""
+    """bool [B, V]: the positive's views of the answer (`train.positive`)."""
+    other_views: Tensor
+    """bool [B, V]: the positive's views that hold no answer; all false, as `answer_views`, where `train.positive` is max."""
     teacher: NotRequired[Tensor]
     """float32 [B, P], present with distillation: a cross-encoder's logits of each question's own list, its positive and
     its own hard negatives; -inf elsewhere."""
@@ -94,6 +96,7 @@ class Collator:
         flat = [sequence for group in sequences for sequence in group]
         index, views = locate_views(sequences, self.layout.max_views)
         width = max(map(len, index))
+        answers = [self._answers(e, v) for e, v in zip(examples, views, strict=False)]
         batch = TrainingBatch(
             questions=self._groups([self.layout.question(e.question.question) for e in examples], 1),
             passages=self._groups(flat, self.layout.max_views),
@@ -102,7 +105,8 @@ class Collator:
             real_views=_mask([[not view.padding for view in row] for row in views], width),
             positive=torch.arange(len(step)),
             excluded=excluded_passages(step, passage_ids(step), self.settings.negative_group, self.equal),
-            answer_views=_mask([self._answers(e, v) for e, v in zip(examples, views, strict=False)], width),
+            answer_views=_mask([of_answer for of_answer, _ in answers], width),
+            other_views=_mask([others for _, others in answers], width),
         )
         if any(example.teacher for example in step):
             batch["teacher"] = teacher_logits(step)
@@ -111,16 +115,23 @@ class Collator:
     def _groups(self, sequences: Sequence[TokenSequence], max_views: int) -> Groups:
         return make_groups(sequences, self.pad_id, max_views, self.group_cost, self.settings.chunk)
 
-    def _answers(self, example: Example, views: Sequence[View]) -> list[bool]:
-        """Which views of the positive hold the answer (CAMVR 3.2)."""
+    def _answers(self, example: Example, views: Sequence[View]) -> tuple[list[bool], list[bool]]:
+        """Which views of the positive are the answer's (CAMVR 3.2; every holder where each is a positive, MVR 5.1), and
+        which hold none."""
         if self.settings.positive == "max":
-            return [False] * len(views)
+            return [False] * len(views), [False] * len(views)
         question, passage = example.question, self.passages[example.positive]
         # Offsets refer to the question's first positive, and this may be another.
         starts = question.answer_starts if example.positive == question.positive_ids[0] else None
         spans = [view.span for view in views]
-        matching_views, _ = answer_views(spans, passage.text, question.answers, starts, self.matching)
-        return [view in matching_views for view in range(len(views))]
+        chosen, _ = answer_views(spans, passage.text, question.answers, starts, self.matching)
+        holders, each = {*chosen}, self.settings.positive == "each"
+        # The answer may stand in other places than at its offset.
+        if starts is not None and (each or self.settings.in_sequence_weight):
+            holders.update(answer_views(spans, passage.text, question.answers, None, self.matching)[0])
+        chosen = holders if each else chosen
+        others = [not view.padding and number not in holders for number, view in enumerate(views)]
+        return [number in chosen for number in range(len(views))], others
 
 
 def passage_ids(examples: Sequence[Example]) -> list[str]:

@@ -105,7 +105,7 @@ class BiEncoderTrainer(Trainer):
         )
         if self.settings.in_sequence_weight:
             in_sequence = in_sequence_loss(
-                scores, batch["positive"], batch["real_views"], batch["answer_views"], self._temperature
+                scores, batch["positive"], batch["answer_views"], batch["other_views"], self._temperature
             )
             loss = loss + self.settings.in_sequence_weight * in_sequence
             self._parts["in_sequence_loss"].append(in_sequence.detach())

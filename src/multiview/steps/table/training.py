@@ -123,7 +123,7 @@ STEPS = (
     Step(
         name="train",
         about="One round of training.",
-        version=11,
+        version=12,
         function_path="multiview.training.train:train",
         settings=("train", *MATCHING),
         inputs=("start", "passages", "questions", "negatives"),
