@@ -102,6 +102,10 @@ def test_a_busy_bucket_is_asked_again(bucket: Bucket) -> None:
         assert proxy.faults == len(asked) > 5
 
 
+def test_a_listing_while_the_first_file_of_a_folder_is_written(bucket: Bucket) -> None:
+    assert bucket.run(on_buckets.FIRST_FILE) == "True\n"
+
+
 def test_credentials_that_are_missing_are_one_line(gs: Bucket) -> None:
     lines = gs.run(on_buckets.REFUSED).splitlines()
     assert len(lines) == 4

@@ -105,7 +105,7 @@ def test_a_mistake_in_the_environment_of_s3_is_one_line(nowhere, name, value, sa
 
 
 @pytest.mark.parametrize(
-    "url", ["gs://b/p::v2", "s3://b/p::v2", "gs://b/p#2", "gs://b/p#2/", "s3://b/p?versionId=3"]
+    "url", ["gs://b/p::v2", "s3://b/p::v2", "gs://b/p#2", "gs://b/p#2/", "s3://b/p?versionId=3", "s3://b//p"]
 )
 def test_a_prefix_that_a_library_would_cut_off_is_no_store(url):
     with pytest.raises(InputError, match="would read as more than a name; name another folder$"):

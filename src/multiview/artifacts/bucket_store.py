@@ -60,6 +60,8 @@ class BucketStore(Store):
                 (details.get("mtime") or details["LastModified"]).timestamp(),
             )
             for name, details in sorted(objects.items())
+            # s3fs names the folder itself where its first file is written while it looks.
+            if details["type"] != "directory"
         ]
 
     def folders(self, path: str) -> list[str]:
