@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multiview.data import shards
 from multiview.data.passages import SCHEMA, content_hash
 from multiview.data.sentences import ENDS, begin_sentence_ends, sentence_ends
 from multiview.data.shards import AHEAD, PassageCache
@@ -82,3 +83,12 @@ def test_sentences_are_begun_ahead_and_passages_that_nobody_names_are_not_split(
         cache.add(table_of([f"text {number}"], number, article_id=["article" if number > 2 else "other"]))
     assert begun == ["text 1", *(f"text {number}" for number in range(3, AHEAD))]
     assert not list(tmp_path.iterdir()), "none is waited for"
+
+
+def test_long_texts_do_not_wait_in_memory_however_few_they_are(tmp_path, monkeypatch):
+    tables = [table_of(["x" * 1000], number) for number in range(10)]
+    monkeypatch.setattr(shards, "AHEAD_BYTES", 3 * tables[0].nbytes)
+    cache = PassageCache(tmp_path, BEGIN, None)
+    for number, table in enumerate(tables, 1):
+        cache.add(table)
+        assert len(list(tmp_path.iterdir())) == max(0, number - 3)

@@ -20,6 +20,9 @@ MOST_COUNTED = 2048
 AHEAD = 16
 """Number of tables whose sentences other processes split ahead of the one being stored."""
 
+AHEAD_BYTES = 1 << 26
+"""Most bytes of these tables."""
+
 Begin = Callable[[Sequence[str]], Callable[[], pa.Array]]
 """Function that begins to split texts, and returns one that waits for their sentence ends (`begin_sentence_ends`)."""
 
@@ -99,7 +102,8 @@ class PassageCache:
         self._files: list[Path] = []
 
     def add(self, table: pa.Table) -> None:
-        """Starts splitting the sentences of a table's passages; stores the earliest table if more than `AHEAD` wait."""
+        """Starts splitting the sentences of a table's passages; stores the earliest tables if more than `AHEAD`, or
+        `AHEAD_BYTES`, wait."""
         if self._named is not None:
             names = [name for name in ("id", ARTICLE_COLUMNS[0]) if name in table.column_names]
             rows = zip(*(table.column(name).to_pylist() for name in names), strict=True)
@@ -108,7 +112,7 @@ class PassageCache:
             titles, texts = table.column("title").to_pylist(), table.column("text").to_pylist()
             hashes = list(map(content_hash, titles, texts))
             self._begun.append((table, hashes, self._begin(texts)))
-        if len(self._begun) > AHEAD:
+        while len(self._begun) > AHEAD or sum(each.nbytes for each, *_ in self._begun) > AHEAD_BYTES:
             self._store()
 
     def tables(self, wanted: Collection[str], schema: pa.Schema) -> Iterator[pa.Table]:

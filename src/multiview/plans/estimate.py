@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from multiview.config import Config
 from multiview.config.overrides import Overrides, merge, validate
+from multiview.data.reading.tables import BATCH
 from multiview.generation.prompt import read_prompt
 from multiview.model.systems import resolve, resolve_systems, shared
 from multiview.negatives.filters import HITS_AT_ONCE
@@ -26,8 +27,10 @@ COPIED_BYTES, READ_BYTES = 3.1e8, 1e9
 LAUNCH_SECONDS = 1e-2
 """Seconds that a layer's kernel launches, forward and backward, take per training step."""
 QUESTION_TOKENS = 14
-STORED_WORD, INDEXED_WORD, ROW, QUESTION, HIT, SEARCH_HIT = 3.0, 22.0, 270.0, 1200.0, 12.0, 250.0
-"""Bytes: of a word in a split and in BM25, a passage and a question in memory, a hit on disk and in memory."""
+STORED_WORD, INDEXED_WORD, READ_WORD, ROW, QUESTION = 3.0, 22.0, 80.0, 270.0, 1200.0
+HIT, SEARCH_HIT = 12.0, 250.0
+"""Bytes: of a word in a split, in BM25 and while passages are read, a passage and a question in memory, a hit on disk and
+in memory."""
 ACTIVATIONS = 100
 """Bytes per token, layer and unit of width that a backward pass needs; 70 in half precision on an H200."""
 QUESTIONS_AT_ONCE = 4096
@@ -65,7 +68,8 @@ def on_device(
 
 def split(s: Scenario) -> Cost:
     words = s.passages * s.words
-    return Cost(words / SPLIT_WORDS, s.questions * QUESTION + s.passages * 2 * ROW, words * STORED_WORD)
+    held = min(s.passages, BATCH) * s.words * READ_WORD + s.passages * 2 * ROW + s.questions * QUESTION
+    return Cost(words / SPLIT_WORDS, held, words * STORED_WORD)
 
 
 def bm25(s: Scenario, questions: float, depth: int, queries: int = 0, at_once: float = math.inf) -> Cost:
