@@ -177,6 +177,10 @@ def test_questions_without_a_gold_passage_are_dropped_and_counted(tmp_path, file
         InputError, match=r"questions\.source: .* 2 of 27 .*first: question t25, passage 'p25'"
     ):
         Done(tmp_path / "no", *settings(files, max_missing_gold=0.05))
+    gone = [row | {"positive_ids": ["p30"]} for row in question_rows("t", 3, 3)]
+    files.train = write(tmp_path / "none.jsonl", gone)
+    with pytest.raises(InputError, match=r" 3 of 3 .*; mend the ids$"):
+        Done(tmp_path / "none", *settings(files, max_missing_gold=1.0))
 
 
 def test_questions_that_name_no_gold_passage_are_left_out_whatever_their_share(tmp_path, files):

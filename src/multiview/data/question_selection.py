@@ -115,10 +115,11 @@ def _with_gold(
     missing = [q for q in with_gold if scan.lacks_gold(q)]
     allowed = max(0, min(settings.questions.max_missing_gold * len(with_gold), len(with_gold) - 1))
     if len(missing) > allowed:
+        more = ", or allow more with questions.max_missing_gold" if len(missing) < len(with_gold) else ""
         report.problem(
             "sources whose gold passages are not in the corpus",
             f"{SETTING[use]}: the gold passages of {len(missing):,} of {counted(len(with_gold), 'question')} are not in the "
-            f"corpus or do not hold the answer {_loss(missing[0], scan)}, or allow more with questions.max_missing_gold",
+            f"corpus or do not hold the answer {_loss(missing[0], scan)}{more}",
         )
     answered = [q for q in with_gold if q.answers and not scan.lacks_gold(q)]
     if answered and not settings.questions.free_answers and all(map(scan.answers.are_free, answered)):
