@@ -153,3 +153,12 @@ def test_text_stands_out_from_what_is_behind_it(browser, file):
         assert contrast(ink, paper) >= 4.5, (where, ink, paper)
     for colour, _, _ in LOOKS:
         assert contrast(f"rgb{tuple(bytes.fromhex(colour[1:]))}", "rgb(255, 255, 255)") >= 3, colour
+
+
+def test_on_paper_no_column_is_cut_off(browser, file):
+    browser.open(file, 718)  # A4 within margins of a centimetre
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    edges = browser.ask("[...document.querySelectorAll('table')].map(t => t.getBoundingClientRect().right)")
+    assert edges and max(edges) <= 718
+    clipped = "[...document.querySelectorAll('.scrolled')].map(s => getComputedStyle(s).overflowX)"
+    assert {*browser.ask(clipped)} == {"visible"}

@@ -211,3 +211,38 @@ def test_how_old_the_corpus_is_is_shown_and_marked_where_it_is_too_old(browser, 
             browser.ask("look()")
             browser.wait("document.querySelector('#fresh').textContent.includes('refresh failed ')")
             assert browser.ask("document.querySelector('#fresh').className") == marked
+
+
+def test_a_server_that_was_away_is_no_problem_once_it_answers(browser, client):
+    open_page(browser, client)
+    browser.wait("document.querySelector('#state').textContent")
+    hidden = "document.querySelector('#problem').hidden"
+    browser.ask("window.answered = fetch, window.fetch = async () => { throw new TypeError() }, look()")
+    browser.wait(f"!{hidden}")
+    assert text(browser, "#problem") == "the server does not answer"
+    browser.ask("window.fetch = answered, look()")
+    browser.wait(hidden)
+
+
+def test_a_key_that_is_given_late_shows_what_answers(browser, crowned):
+    with answering(of_champion(crowned, keys=["secret"])) as client:
+        client.headers = {"X-API-Key": "secret"}
+        open_page(browser, client)
+        browser.wait("document.querySelector('#locked').open")
+        browser.press("Escape", 27)
+        browser.wait("!document.querySelector('#problem').hidden")
+        browser.ask("document.querySelector('#question').focus()")
+        browser.type(QUESTION)
+        browser.press("Enter", 13, "\r")
+        browser.wait("document.querySelector('#locked').open")
+        browser.type("secret")
+        browser.press("Enter", 13, "\r")
+        browser.wait("document.querySelector('.hit')")
+        assert "Champion 1 · camvr · 32 passages" in text(browser, "#state")
+
+
+def test_whole_numbers_keep_their_digits(browser, client):
+    open_page(browser, client)
+    written = '{"a": 9007199254740993, "b": [-9007199254740999], "c": 7, "d": 0.5, "e": 1e300}'
+    read = browser.ask(f"Object.values(JSON.parse({json.dumps(written)}, exact)).map(valueOf)")
+    assert read == ["9007199254740993", "[-9007199254740999]", "7", "0.5", "1e300"]

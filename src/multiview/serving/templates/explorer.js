@@ -7,6 +7,7 @@ const $ = (id) => document.getElementById(id);
 let answering = null; // what answers without a name: {index, champion}
 let asking = null; // aborts the questions that are under way
 let unlocking = null;
+let troubled = false; // whether the problem shown is the last look's
 let sides = []; // what is shown: {name, index, champion, hits}
 
 async function call(path, body, signal) {
@@ -17,10 +18,13 @@ async function call(path, body, signal) {
     if (sessionStorage.getItem(KEY) === key) await (unlocking ??= unlock().finally(() => { unlocking = null; }));
     return call(path, body, signal);
   }
-  const content = await answer.json().catch(() => ({}));
+  const content = await answer.text().then((text) => JSON.parse(text, exact)).catch(() => ({}));
   if (!answer.ok && !content.status) throw new Error(content.error?.message ?? `the server answered with status ${answer.status}`);
   return content;
 }
+
+// Keeps the digits of whole numbers that JavaScript would round, in browsers that tell them.
+const exact = (_, value, written) => (written?.source && Number.isInteger(value) && !Number.isSafeInteger(value) ? JSON.rawJSON(written.source) : value);
 
 function unlock() {
   sessionStorage.removeItem(KEY);
@@ -87,8 +91,13 @@ async function look() {
     await noteChange(state);
     $("fresh").textContent = shown(state.notice || state.freshness);
     $("fresh").className = state.notice ? "problem" : "note";
-    if (state.problem) report(new Error(state.problem));
-  } catch (error) { report(error); }
+    if (state.problem) throw new Error(state.problem);
+    if (troubled) report(null);
+    troubled = false;
+  } catch (error) {
+    troubled = true;
+    report(error);
+  }
 }
 
 // Asking
@@ -103,9 +112,11 @@ async function ask() {
   const wanted = other ? [one, other] : [one];
   remember();
   report(null);
+  troubled = false;
   tell("Searching …");
   $("answers").setAttribute("aria-busy", "true");
   try {
+    if (!answering) await readChoices();
     const begun = performance.now();
     const found = await Promise.all(wanted.map((index) => call("search", { ...common, index: index || null }, signal)));
     if (signal.aborted) return;
