@@ -237,8 +237,18 @@ def test_a_key_that_is_given_late_shows_what_answers(browser, crowned):
         browser.wait("document.querySelector('#locked').open")
         browser.type("secret")
         browser.press("Enter", 13, "\r")
-        browser.wait("document.querySelector('.hit')")
+        browser.wait("document.querySelector('.hit') && document.querySelector('#state').textContent")
         assert "Champion 1 · camvr · 32 passages" in text(browser, "#state")
+
+
+def test_passages_are_shown_where_what_answers_cannot_be_told(browser, client):
+    lost = "path === 'indexes' ? Promise.reject(new TypeError()) : all(path, ...more)"
+    script = f"const all = fetch; window.fetch = (path, ...more) => {lost}"
+    added = browser.send("Page.addScriptToEvaluateOnNewDocument", source=script)
+    open_page(browser, client)
+    assert ask(browser, QUESTION)
+    browser.wait("!document.querySelector('#problem').hidden")
+    browser.send("Page.removeScriptToEvaluateOnNewDocument", **added)
 
 
 def test_whole_numbers_keep_their_digits(browser, client):

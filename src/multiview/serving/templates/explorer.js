@@ -116,7 +116,6 @@ async function ask() {
   tell("Searching …");
   $("answers").setAttribute("aria-busy", "true");
   try {
-    if (!answering) await readChoices();
     const begun = performance.now();
     const found = await Promise.all(wanted.map((index) => call("search", { ...common, index: index || null }, signal)));
     if (signal.aborted) return;
@@ -124,6 +123,7 @@ async function ask() {
     $("changed").hidden = true;
     show(performance.now() - begun);
     const plain = sides.find((side) => !side.name);
+    if (!answering) await readChoices().catch(report);
     if (plain) await noteChange(plain);
   } catch (error) {
     if (!signal.aborted) { tell(""); report(error); }
