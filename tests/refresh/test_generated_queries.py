@@ -65,6 +65,19 @@ def test_queries_of_two_kinds_are_never_mixed(corpus: ChangingCorpus, changes: d
     assert (facts["full"], facts["to_encode"]) == (why, len(corpus.rows))
 
 
+def test_refreshes_that_encode_nothing_share_no_settings_of_generation(corpus: ChangingCorpus) -> None:
+    """The queries of no passages are found again, whatever the settings they were first made with."""
+    corpus.remove("p3")
+    corpus.refresh()
+    corpus.refresh(generation={"queries": 2})
+    corpus.remove("p4")
+    corpus.refresh(generation={"queries": 2})
+    for queries, why, added in ((2, "", "new-1"), (3, "other settings of generation", "new-2")):
+        corpus.add(added)
+        made = corpus.refresh(generation={"queries": queries})
+        assert made["challenger/changes"][names.CHANGES].facts["full"] == why
+
+
 def collecting_of_embeddings(corpus: ChangingCorpus) -> None:
     """What the champion's queries were made with is known without the embeddings."""
     found = list(garbage.collectable(corpus.store, garbage.referenced(corpus.store, 0, champions=1), 0))

@@ -126,6 +126,13 @@ def _of_another_version(artifact: Artifact) -> bool:
 def _queries_record(index: Artifact) -> Record | None:
     """Returns the record of the queries that an index's passages were read with; None if no record names them."""
     artifact: Artifact | None = index
+    # Embeddings of no passages are found whatever their queries: the index before them tells.
+    while (
+        artifact
+        and (made := artifact.remembered_input("embeddings"))
+        and not any(f.rows for f in made.record.files)
+    ):
+        artifact = artifact.remembered_input("old")
     for name in ("embeddings", names.QUERIES, "parts"):
         artifact = artifact and artifact.remembered_input(name)
     return artifact and artifact.record

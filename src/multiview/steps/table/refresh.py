@@ -55,6 +55,7 @@ STEPS = (
         _CHANGES,
         name="changes-with-queries",
         about="Changes of the corpus since an index of passages with generated queries was built.",
+        version=8,
         settings=(*_CHANGES.settings, *SAMPLING, *PAIRS),
         inputs=(*_CHANGES.inputs, "generator"),
         recorded_inputs=(*_CHANGES.recorded_inputs, "generator"),

@@ -134,7 +134,7 @@ STEPS = (
     Step(
         name="initial-generator",
         about="The query generator as it was pretrained.",
-        version=1,
+        version=2,
         function_path="multiview.generation.generators:initial_generator",
         settings=("generation.model",),
         outputs=(names.GENERATOR,),
