@@ -25,7 +25,7 @@ from multiview.generation.ask_questions import ask_questions, value_in
 from multiview.generation.make_questions import draw_snippets
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
-from tests.fixtures.chat_server import FAULTS, USAGE, ChatServer, chat_server, question_about
+from tests.fixtures.chat_server import FAULTS, REFUSAL, USAGE, ChatServer, chat_server, question_about
 from tests.fixtures.events import RecordedEvents
 
 
@@ -188,6 +188,7 @@ UNUSABLE: list[Any] = [
     json.dumps({"question": "\0"}),
     {"role": "assistant", "content": None, "refusal": "I cannot."},
     {"role": "assistant", "content": [{"type": "text", "text": "What?"}]},
+    REFUSAL,
     400,
 ]
 USABLE = [
@@ -235,6 +236,25 @@ def test_an_endpoint_that_takes_no_schema_is_asked_in_plain_words(
         assert sum(chat.tries.values()) <= 24 + 2 * 3, "it learns that"
         Asked(tmp_path, chat)
         assert not chat.asked
+
+
+def test_a_request_that_is_rejected_alone_changes_no_other(chat: ChatServer, tmp_path: Path) -> None:
+    """As by an endpoint whose model could not fill the schema once."""
+
+    def content(body: Any) -> Any:
+        rejected = "place7" in body["messages"][0]["content"] and "response_format" in body
+        return 400 if rejected else question_about(body)
+
+    chat.content = content
+    assert Asked(tmp_path, chat, concurrency=1).questions == EXPECTED
+    assert sum("response_format" not in body for body in chat.asked) == 1
+
+
+def test_an_endpoint_that_begins_to_reject_all_ends_the_step(chat: ChatServer, tmp_path: Path) -> None:
+    answers = iter([200, 200])
+    chat.content = lambda body: question_about(body) if next(answers, 400) == 200 else 400
+    assert "its answers are kept" in refused(tmp_path, chat, concurrency=1)
+    assert sum(chat.tries.values()) == 2 + 3 * (module.PATIENCE + 1)
 
 
 def test_a_judge_leaves_out_what_scores_less(chat: ChatServer, tmp_path: Path) -> None:

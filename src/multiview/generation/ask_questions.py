@@ -39,7 +39,9 @@ LONGEST = 2000
 ROUNDS = 32
 """Snippets per slot of `concurrency` after which answers are written: the most whose answers a killed process loses."""
 LEFT_OUT = ((), ("response_format",), ("response_format", "temperature", "seed"))
-"""Fields that requests leave out: each next tuple is tried once the endpoint rejects a request as bad."""
+"""Fields that a request leaves out: each next tuple is tried where the endpoint rejects it as bad."""
+PATIENCE = 20
+"""Requests in a row that may be rejected in every form, as those longer than the model's context are."""
 
 
 class Answers:
@@ -117,7 +119,9 @@ class Questioner:
                 event_hooks={"response": [_refuse_broken]}, follow_redirects=False
             ),
         )
-        self._slots, self._way = asyncio.Semaphore(settings.concurrency), 0
+        self._slots = asyncio.Semaphore(settings.concurrency)
+        self._way: int | None = None  # the least that an answered request left out
+        self._patience = 0
         self._failure: InputError | None = None
 
     async def questions(self, snippets: Sequence[QuestionSnippet]) -> list[str]:
@@ -157,12 +161,12 @@ class Questioner:
         if digest not in known:
             async with self._locks[digest], self._slots:
                 if digest not in known:
-                    self.answers.add(digest, *await self._send(request))
+                    self.answers.add(digest, *await self._send(request, self._way or 0))
         return value_in(known[digest], name)
 
-    async def _send(self, request: JsonObject) -> tuple[str | None, int]:
-        """Returns the answer to a request, and the tokens of both."""
-        budget, spent, way = self._budget, self.answers.tokens, self._way
+    async def _send(self, request: JsonObject, way: int) -> tuple[str | None, int]:
+        """Returns the answer to a request, which leaves out `LEFT_OUT[way]`, and the tokens of both."""
+        budget, spent = self._budget, self.answers.tokens
         if budget is not None and spent >= budget and not self._failure:
             self._failure = InputError(
                 f"make_questions.llm.budget={budget}: the answers of {self._settings.model} in the store took {spent:,} "
@@ -178,8 +182,10 @@ class Questioner:
             if error.code == "content_filter":  # Azure's word for a refusal
                 return None, 0
             if status in (400, 422) and way + 1 < len(LEFT_OUT):
-                self._way = max(self._way, way + 1)
-                return await self._send(request)
+                return await self._send(request, way + 1)
+            if status in (400, 422) and self._patience:
+                self._patience -= 1
+                return None, 0
             message = error.message.replace(self._key, "…") if self._key else error.message
             if status == 502:
                 message += " (or no chat completion: is base_url right?)"
@@ -189,6 +195,7 @@ class Questioner:
             where = f"make_questions.llm: {self._settings.model} at {self._settings.base_url}"
             self._failure = InputError(f"{where}: {said}")
             raise self._failure from error
+        self._way, self._patience = way if self._way is None else min(way, self._way), PATIENCE
         # Where the endpoint does not count tokens, one is taken as three characters of the request.
         tokens = getattr(completion.usage, "total_tokens", None)
         if type(tokens) is not int or tokens < 1:
