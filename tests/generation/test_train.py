@@ -1,12 +1,14 @@
 """Fine-tuning a tiny T5 on questions and their gold passages."""
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import Trainer
+from transformers import AutoTokenizer, Trainer
 
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Generation, GeneratorTraining
@@ -44,13 +46,17 @@ def fit(t5, data, tmp_path) -> Callable[..., dict[str, torch.Tensor]]:
     """Trains into a folder of the test's, and returns the weights."""
 
     def fit(
-        output: str, events: RecordedEvents, kept: Checkpoints = NO_CHECKPOINTS, **options: Any
+        output: str,
+        events: RecordedEvents,
+        kept: Checkpoints = NO_CHECKPOINTS,
+        base: LocalArtifact = t5,
+        **options: Any,
     ) -> dict[str, torch.Tensor]:
         chosen = {"batch_size": 4, "epochs": 2, "learning_rate": 3e-3, "checkpoint_steps": 2, **options}
         training = GeneratorTraining.model_validate(chosen)
         settings = Config.partial({"generation": Generation(train=training, max_length=12)})
         outputs = {"generator": tmp_path / output}
-        train_generator(StepContext(settings, {"base": t5, **data}, outputs, events, kept))
+        train_generator(StepContext(settings, {"base": base, **data}, outputs, events, kept))
         return load(tmp_path / output)[0].state_dict()
 
     return fit
@@ -68,6 +74,18 @@ def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(fit, t5
     assert [step for step, _, _ in events.steps] == [5, 6]
     start = load(t5.path)[0].state_dict()
     assert any(not torch.equal(whole[name], start[name]) for name in whole)
+
+
+def test_it_is_taught_the_same_where_a_tokenizer_fills_and_cuts_on_the_left(fit, t5, tmp_path):
+    """As Gemma's."""
+    left = Path(shutil.copytree(t5.path, tmp_path / "left"))
+    settings = json.loads((left / "tokenizer_config.json").read_text())
+    settings |= {"padding_side": "left", "truncation_side": "left"}
+    (left / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert AutoTokenizer.from_pretrained(left).padding_side == "left"
+    expected = fit("right", RecordedEvents())
+    found = fit("cut", RecordedEvents(), base=LocalArtifact(left, "left"))
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
 
 
 def test_it_learns_to_ask_and_says_so(fit, tmp_path, monkeypatch):

@@ -71,7 +71,6 @@ class QueryGenerator:
             {"input_ids": [tokens for _, tokens in filled]},
             padding="max_length",
             max_length=length,
-            padding_side="right",
             return_tensors="pt",
         ).to(self.device)
         mask = inputs["attention_mask"]

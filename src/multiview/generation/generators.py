@@ -66,6 +66,7 @@ def load(folder: Path, name: str | None = None) -> tuple[LoadedModel, PreTrained
     base = name or str(folder)
     model = load_model(AutoModelForSeq2SeqLM, folder, GENERATOR, base, torch.float32)
     tokenizer = load_tokenizer(folder, base, GENERATOR, model)
+    tokenizer.padding_side = tokenizer.truncation_side = "right"  # labels are padded so too
     saved = model.generation_config.to_dict()  # special tokens are kept, and no settings of decoding
     tokens = {name: value for name, value in saved.items() if name.endswith("_token_id")}
     model.generation_config = GenerationConfig(**tokens)
