@@ -44,6 +44,9 @@ def test_an_index_is_of_the_contents_of_shards_whatever_their_names(tmp_path: Pa
     other = split(store, tmp_path / "r", [*FILES[:2], "another text"])
     with pytest.raises(InputError, match=f"give those of each shard of {other.address} once, in order$"):
         build(tmp_path / "other", other, shards)
+    store.remove(f"passages/{other.key}")
+    store.remove("passages/p")
+    build(tmp_path / "gone", split(store, tmp_path / "s", FILES[::-1]), shards[::-1])
 
 
 def split(store: LocalStore, folder: Path, texts: Sequence[str]) -> Reference:

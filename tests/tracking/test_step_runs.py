@@ -1,5 +1,6 @@
 """What MLflow receives about runs, steps, models and files."""
 
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -95,6 +96,9 @@ def test_a_model_that_a_step_only_reads_has_the_settings_that_made_it(tmp_path, 
     digest = f"tags.{names.TAG_SHA256} = '{made.digest}'"
     (model,) = MlflowClient(uri).search_logged_models(["1"], filter_string=digest)
     assert (model.name, model.params) == ("train-01234567", {"train.seed": "7"})
+    copy = shutil.copytree(tmp_path / "other", tmp_path / "copy")
+    (copied,) = Lookup(str(copy), uri).artifacts(model.model_id)
+    assert copied.address == f"{copy}/model/0123456789abcdef", "that of a copied store"
 
 
 def test_the_commit_and_the_image_are_those_that_made_it(tmp_path, uri):

@@ -67,7 +67,8 @@ class Lookup:
         """Returns the named artifact, a run's final artifacts or a step's outputs. Raises InputError for none."""
         match form_of(text):
             case "logged model":
-                return [tracking.logged_model(self.tracking_uri, text.removeprefix("models:/"))]
+                logged = tracking.logged_model(self.tracking_uri, text.removeprefix("models:/"))
+                return [in_store(logged, self.store)]
             case "run":
                 return [in_store(each, self.store) for each in run_artifacts(text, self._run(text))]
             case _:

@@ -156,11 +156,16 @@ def open_embeddings(staged: Sequence[LocalArtifact], model: str, encode: Encode)
 
 
 def _check_shards(staged: Sequence[LocalArtifact], passages: str) -> None:
-    """Compares contents, not names: a shard that a grown or reordered corpus still has is not encoded again."""
+    """Compares contents, not names: a shard that a grown or reordered corpus still has is not encoded again. One whose
+    corpus is gone passes."""
     read = [load_record(artifact.address) for artifact in staged if artifact.address]
     shards = [(each.remembered_input("passages"), each.record.inputs["passages"][0]) for each in read]
-    encoded = [corpus and corpus.record.file(shard.file or "").sha256 for corpus, shard in shards]
-    if read and encoded != [file.sha256 for file in load_record(passages).record.files]:
+    wanted = load_record(passages).record.files if read else []
+    are_equal = (
+        corpus is None or corpus.record.file(shard.file or "").sha256 == file.sha256
+        for (corpus, shard), file in zip(shards, wanted, strict=False)
+    )
+    if len(shards) != len(wanted) or not all(are_equal):
         given = ", ".join(f"{shard.address}/{shard.file}" for _, shard in shards)
         raise InputError(
             f"index: the embeddings are of {given}; give those of each shard of {passages} once, in order"
