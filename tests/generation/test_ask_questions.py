@@ -255,6 +255,19 @@ def test_an_endpoint_that_begins_to_reject_all_ends_the_step(chat: ChatServer, t
     chat.content = lambda body: question_about(body) if next(answers, 400) == 200 else 400
     assert "its answers are kept" in refused(tmp_path, chat, concurrency=1)
     assert sum(chat.tries.values()) == 2 + 3 * (module.PATIENCE + 1)
+    chat.content = question_about
+    assert Asked(tmp_path, chat).questions == EXPECTED, "what it rejected is asked again"
+
+
+@pytest.mark.parametrize("number", [0, 11])
+def test_a_snippet_that_is_always_rejected_is_left_out(chat: ChatServer, tmp_path: Path, number: int) -> None:
+    """As one longer than the model's context; also where it is asked about first, and alone."""
+    place = f"Part: The tower stood at place{number}."
+    chat.content = lambda body: 400 if place in body["messages"][0]["content"] else question_about(body)
+    for concurrency in (1, 4, 4):
+        made = Asked(tmp_path, chat, concurrency=concurrency)
+        assert made.questions == [q for q in EXPECTED if f"place{number}?" not in q.question]
+        assert made.events.facts["unusable_answers"] == 1
 
 
 def test_a_judge_leaves_out_what_scores_less(chat: ChatServer, tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ class Notify(Section):
     """Notifications of failed runs on Kubeflow and of the verdicts of refreshes. *Ours.*"""
 
     url: Annotated[Address | None, UNKEYED] = None
-    """Address, such as a chat's incoming webhook, that receives JSON by POST when a run on Kubeflow fails and with the verdict of every refresh. MLflow shows settings, so a secret address belongs in MULTIVIEW_NOTIFY_URL (`kubeflow.secrets`), which is read if this is none."""
+    """Address, such as a chat's incoming webhook, that receives JSON by POST when a run on Kubeflow fails and with the verdict of every refresh, once for each corpus and champion. MLflow shows settings, so a secret address belongs in MULTIVIEW_NOTIFY_URL (`kubeflow.secrets`), which is read if this is none."""
     kubeflow: Annotated[Address | None, UNKEYED, DERIVED] = None
     """Address of the Kubeflow pages that a notification links to: those that `submit` or `schedule apply` used."""
 

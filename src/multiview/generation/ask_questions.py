@@ -121,7 +121,7 @@ class Questioner:
         )
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._way: int | None = None  # the least that an answered request left out
-        self._patience = 0
+        self._rejected: list[str] = []  # since the last answer
         self._failure: InputError | None = None
 
     async def questions(self, snippets: Sequence[QuestionSnippet]) -> list[str]:
@@ -161,11 +161,21 @@ class Questioner:
         if digest not in known:
             async with self._locks[digest], self._slots:
                 if digest not in known:
-                    self.answers.add(digest, *await self._send(request, self._way or 0))
+                    answer = await self._send(request, self._way or 0)
+                    if answer is None:
+                        known[digest] = None
+                        self._rejected.append(digest)
+                        return None
+                    # The endpoint answers, so what it rejected before is kept as having no answer.
+                    for rejected in self._rejected:
+                        self.answers.add(rejected, None, 0)
+                    self._rejected.clear()
+                    self.answers.add(digest, *answer)
         return value_in(known[digest], name)
 
-    async def _send(self, request: JsonObject, way: int) -> tuple[str | None, int]:
-        """Returns the answer to a request, which leaves out `LEFT_OUT[way]`, and the tokens of both."""
+    async def _send(self, request: JsonObject, way: int) -> tuple[str | None, int] | None:
+        """Returns the answer to a request, which leaves out `LEFT_OUT[way]`, and the tokens of both; None where it is
+        rejected in every form."""
         budget, spent = self._budget, self.answers.tokens
         if budget is not None and spent >= budget and not self._failure:
             self._failure = InputError(
@@ -183,9 +193,8 @@ class Questioner:
                 return None, 0
             if status in (400, 422) and way + 1 < len(LEFT_OUT):
                 return await self._send(request, way + 1)
-            if status in (400, 422) and self._patience:
-                self._patience -= 1
-                return None, 0
+            if status in (400, 422) and len(self._rejected) < PATIENCE:
+                return None
             message = error.message.replace(self._key, "…") if self._key else error.message
             if status == 502:
                 message += " (or no chat completion: is base_url right?)"
@@ -195,7 +204,7 @@ class Questioner:
             where = f"make_questions.llm: {self._settings.model} at {self._settings.base_url}"
             self._failure = InputError(f"{where}: {said}")
             raise self._failure from error
-        self._way, self._patience = way if self._way is None else min(way, self._way), PATIENCE
+        self._way = way if self._way is None else min(way, self._way)
         # Where the endpoint does not count tokens, one is taken as three characters of the request.
         tokens = getattr(completion.usage, "total_tokens", None)
         if type(tokens) is not int or tokens < 1:

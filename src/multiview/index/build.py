@@ -156,13 +156,13 @@ def open_embeddings(staged: Sequence[LocalArtifact], model: str, encode: Encode)
 
 
 def _check_shards(staged: Sequence[LocalArtifact], passages: str) -> None:
-    """Compares contents, not names: a shard that a grown or reordered corpus still has is not encoded again. One whose
-    corpus is gone passes."""
+    """Compares contents: a shard that a grown or reordered corpus still has is not encoded again. Where the corpus that
+    was encoded is gone, names have to do."""
     read = [load_record(artifact.address) for artifact in staged if artifact.address]
     shards = [(each.remembered_input("passages"), each.record.inputs["passages"][0]) for each in read]
     wanted = load_record(passages).record.files if read else []
     are_equal = (
-        corpus is None or corpus.record.file(shard.file or "").sha256 == file.sha256
+        corpus.record.file(shard.file or "").sha256 == file.sha256 if corpus else shard.file == file.path
         for (corpus, shard), file in zip(shards, wanted, strict=False)
     )
     if len(shards) != len(wanted) or not all(are_equal):
