@@ -21,7 +21,7 @@ __all__ = ["BucketStore", "Entry", "LocalStore", "Store", "open_pod_store", "ope
 MORE_THAN_A_NAME = re.compile("::|[?%]")
 """Parts of a path that fsspec reads as a chain of file systems, or MLflow as a query or an escaped character in its
 database's URI: files of the store would end up outside it."""
-MORE_THAN_A_PREFIX = re.compile(r"::|^gc?s:.*#\d+/*\Z|^s3a?:.*\?versionId=|^s3a?://[^/]+//+[^/]")
+MORE_THAN_A_PREFIX = re.compile(r"::|^gc?s:.*#\d+/*\Z|^s3a?:.*\?versionId=|^s3a?://[^/]+//+(?=[^/])")
 """What fsspec reads in a bucket's URL as a chain of file systems, gcsfs as a generation and s3fs as a version, and a
 prefix that begins with a slash, which s3fs writes to but does not list."""
 

@@ -161,16 +161,14 @@ class Questioner:
         if digest not in known:
             async with self._locks[digest], self._slots:
                 if digest not in known:
-                    answer = await self._send(request, self._way or 0)
-                    if answer is None:
+                    if (answer := await self._send(request, self._way or 0)) is None:
                         known[digest] = None
                         self._rejected.append(digest)
-                        return None
-                    # The endpoint answers, so what it rejected before is kept as having no answer.
-                    for rejected in self._rejected:
-                        self.answers.add(rejected, None, 0)
-                    self._rejected.clear()
-                    self.answers.add(digest, *answer)
+                    else:
+                        self.answers.add(digest, *answer)
+                        # The endpoint answers, so what it rejected before is kept as having no answer.
+                        while self._rejected:
+                            self.answers.add(self._rejected.pop(), None, 0)
         return value_in(known[digest], name)
 
     async def _send(self, request: JsonObject, way: int) -> tuple[str | None, int] | None:
