@@ -119,7 +119,7 @@ def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(tmp_path, m
     assert (header(vectors, anew)["drift_added"], header(vectors, anew)["drift_error"]) == (0, None)
 
 
-@pytest.mark.parametrize("kind", ["compact", "IVF{lists},PQ4", "IVF8,Flat"])
+@pytest.mark.parametrize("kind", ["compact", "IVF{lists},PQ4np", "IVF8,Flat"])
 def test_a_corpus_that_shrank_gets_fewer_lists(tmp_path, kind):
     """As many as a new index has, at the latest where it would have half; a number that is given stays, and so do all
     where too few views are left to train with."""
