@@ -57,10 +57,14 @@ if __name__ == "__main__":
     "address", ["http://[::1]:8080/v1", "https://ann@host_1.example:443?a=[b]", "http://10.0.0.1"]
 )
 def test_an_address_may_be_of_any_host(address: str) -> None:
-    assert (
-        validate(gather(None, [f"make_questions.llm.base_url={address}"])).make_questions.llm.base_url
-        == address
-    )
+    assert validate(gather(None, [f"notify.url={address}"])).notify.url == address
+
+
+def test_the_address_of_a_language_model_has_no_query() -> None:
+    """The client appends a path, and settings are recorded: an API key is no part of them."""
+    with pytest.raises(InputError, match=r"base_url: expected an address without \? and #") as refused:
+        validate(gather(None, ["make_questions.llm.base_url=https://host/v1?api-key=planted"]))
+    assert "planted" not in str(refused.value)
 
 
 def test_a_setting_that_holds_half_a_character_is_refused() -> None:

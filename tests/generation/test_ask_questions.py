@@ -317,6 +317,21 @@ def test_a_key_that_is_refused_is_one_line_at_once(
     assert Asked(tmp_path, chat).questions == EXPECTED
 
 
+@pytest.mark.parametrize("key", ["planted-ké", "“planted-key”", "planted\nkey"])
+def test_a_key_that_no_header_holds_is_one_line(
+    chat: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    assert refused(tmp_path, chat).startswith("OPENAI_API_KEY holds a character that no header can")
+    assert not chat.tries
+
+
+def test_a_slash_at_the_end_of_the_address_makes_no_other_endpoint(chat: ChatServer, tmp_path: Path) -> None:
+    Asked(tmp_path, chat)
+    again = Asked(tmp_path, chat, base_url=f"{chat.url}/")
+    assert again.questions == EXPECTED and not chat.asked
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [("500", "Error code: 500"), ("silent", "Request timed out"), ("half", "Error code: 502")],
@@ -365,10 +380,21 @@ def test_a_damaged_file_of_answers_is_named(chat: ChatServer, tmp_path: Path) ->
 def test_a_score_beyond_the_scale_keeps_nothing(chat: ChatServer, tmp_path: Path) -> None:
     prompt = tmp_path / "prompt.yaml"
     prompt.write_text("question: About $snippet?\njudge: Does '$snippet' answer '$question'?\nleast: 2\n")
-    scores = itertools.cycle([float("nan"), float("inf"), 500, 0, True, None, "5"])
+    scores = itertools.cycle([float("nan"), float("inf"), 500, 0, True, None, "nan", "good"])
     chat.content = lambda body: json.dumps({"question": "Who?", "score": next(scores)})
     made = Asked(tmp_path, chat, prompt=str(prompt), concurrency=1)
     assert not made.questions and made.events.facts["judged_too_low"] == 24
+
+
+def test_a_score_may_be_a_text(chat: ChatServer, tmp_path: Path) -> None:
+    prompt = tmp_path / "prompt.yaml"
+    prompt.write_text("question: About $snippet?\njudge: Does '$snippet' answer '$question'?\nleast: 2\n")
+    scores = itertools.cycle(["5", "1"])
+    chat.content = lambda body: json.dumps(
+        {"score": next(scores)} if "answer" in body["messages"][0]["content"] else {"question": "Who?"}
+    )
+    made = Asked(tmp_path, chat, prompt=str(prompt), concurrency=1)
+    assert len(made.questions) == made.events.facts["judged_too_low"] == 12
 
 
 def test_tokens_are_estimated_where_the_endpoint_counts_none(chat: ChatServer, tmp_path: Path) -> None:

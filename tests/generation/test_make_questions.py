@@ -225,8 +225,11 @@ def test_an_index_must_find_the_passage_too_asked_as_any_search_asks_it(tmp_path
     """With questions of a length of its own, which the index says."""
     project, store = Project.make(tmp_path), LocalStore(tmp_path / "store")
 
-    def made(length: int | None = None, **more: Any) -> Records:
+    tiny = gather(str(project.folder / "tiny.yaml"), [])
+
+    def made(length: int | None = None, corpus: Any = None, **more: Any) -> Records:
         settings = {
+            "corpus": corpus or {},
             "questions": {"origin": "crop", "source": [], "dev_source": [], "limit": None},
             "make_questions": {"found_within": 3, **more},
             "model": {"architecture": "camvr"},
@@ -234,7 +237,7 @@ def test_an_index_must_find_the_passage_too_asked_as_any_search_asks_it(tmp_path
             "encode": {"question_length": length},
             "evaluation": {"analyses": []},
         }
-        return run_plan(training(merge(gather(str(project.folder / "tiny.yaml"), []), settings)), store)
+        return run_plan(training(merge(tiny, settings)), store)
 
     records = made(8)
     by_bm25 = read_questions(store.root / records["make-questions"][names.TRAIN_QUESTIONS].data)
@@ -245,6 +248,14 @@ def test_an_index_must_find_the_passage_too_asked_as_any_search_asks_it(tmp_path
     pairs = zip(by_bm25, found, strict=True)
     assert by_both == [q for q, hits in pairs if q.positive_ids[0] in [hit.id for hit in hits]]
     assert 0 < len(by_both) < len(by_bm25)
+    newer = tmp_path / "newer.jsonl"
+    newer.write_text(
+        '{"id": "n", "title": "", "text": "A copper bell was cast for the northern tower that year."}\n'
+    )
+    with pytest.raises(
+        InputError, match="found_by: this index lacks the passages of [1-9].* of this very corpus"
+    ):
+        made(found_by=address, corpus={"source": [*tiny["corpus"]["source"], str(newer)]})
     with pytest.raises(InputError, match="found_by needs make_questions.found_within"):
         made(found_by=address, found_within=None)
     passages = f"{store.url}/{records['split'][names.PASSAGES].folder}"

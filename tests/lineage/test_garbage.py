@@ -11,10 +11,13 @@ import pytest
 from multiview import names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.champions import crown, rollback
-from multiview.artifacts.record import Reference, load_reference, read_record, split_address
+from multiview.artifacts.record import Reference, load_record, load_reference, read_record, split_address
 from multiview.artifacts.store import LocalStore, Store
 from multiview.cli.commands import collect
+from multiview.cli.lookup import Lookup
+from multiview.errors import InputError
 from multiview.lineage import garbage
+from multiview.lineage.trace import trace
 from multiview.steps.runs import Run, StepState, write_run, write_state
 from tests.fixtures.champions import artifact, champion
 
@@ -133,7 +136,32 @@ def test_what_was_collected_is_still_known_and_can_be_made_again(store: LocalSto
     assert record is not None and store.read(f"index/old/{names.COLLECTED_FILE}") == record.to_json()
     aged(store)
     assert collected(store) == set(), "nothing is left to collect"
+    (found,) = Lookup(store.url, None).artifacts(before.address)
+    assert trace([found]).roots[0].node and found == before
+    with pytest.raises(
+        InputError, match="there is no artifact at .*: multiview gc collected it; run the step"
+    ):
+        load_record(before.address)
     assert artifact(store, names.INDEX, "old") == before
+
+
+def test_a_run_whose_base_model_was_downloaded_first_has_ended(store: LocalStore) -> None:
+    """A run here makes base models before the step that it lists first."""
+    then = time.time()
+    write_run(
+        store,
+        Run(id="ended", pipeline="training", config={}, steps=["split", "camvr/initial-model", "index"]),
+    )
+    made = {"index": artifact(store, names.INDEX, "old")}
+    aged(store)
+    for path, started in (("camvr/initial-model", then - 600), ("split", then - 60), ("index", then - 30)):
+        outputs = made if path == "index" else {}
+        state = StepState(
+            path=path, step=path, status="done", started=started, ended=started + 1, outputs=outputs
+        )
+        write_state(store, "ended", state)
+    left = garbage.collectable(store, garbage.referenced(store, 0, 3), 0)
+    assert [piece.path for piece in left] == ["index/old"]
 
 
 def test_a_run_with_a_damaged_description_keeps_what_it_used_however_old(store: LocalStore) -> None:

@@ -89,14 +89,19 @@ def test_a_comparison_trains_all_systems_on_made_questions() -> None:
     }
 
 
+@pytest.mark.parametrize("train", [{}, {"positive": "max", "round_two": {"positive": "both"}}])
 @pytest.mark.parametrize(
     ("views", "snippets"), [({"camvr": 4, "mvr": 12}, 8), ({"camvr": 12, "camvr-few": 4}, 12)]
 )
 def test_questions_are_made_from_snippets_as_fine_as_those_of_any_system(
-    views: dict[str, int], snippets: int
+    views: dict[str, int], snippets: int, train: dict[str, Any]
 ) -> None:
     systems = {
-        name: {"model": {"architecture": name.removesuffix("-few"), "views": n}} for name, n in views.items()
+        name: {
+            "model": {"architecture": name.removesuffix("-few"), "views": n},
+            "train": {} if name == "mvr" else train,
+        }
+        for name, n in views.items()
     }
     node = comparison(merge(CROP, {"comparison": {"systems": systems}})).nodes[StepPath("crop-questions")]
     assert node.step.parse(node.config).make_questions.snippets == snippets
@@ -108,6 +113,13 @@ def test_questions_are_made_from_snippets_as_fine_as_those_of_any_system(
         ({"questions": {"origin": "llm"}}, "questions.origin=llm: set make_questions.llm.model"),
         ({"questions": {"hard_negatives": "both"}}, "questions.hard_negatives=both: .* without negatives"),
         ({"model": {"merge_title": False}}, "model.merge_title=false: .* set model.merge_title=true"),
+        (
+            {
+                "model": {"merge_title": False},
+                "train": {"positive": "max", "round_two": {"positive": "answer"}},
+            },
+            "model.merge_title=false: .* set model.merge_title=true",
+        ),
     ],
 )
 def test_settings_that_do_not_suit_are_one_line(changes: dict[str, Any], line: str) -> None:

@@ -65,6 +65,14 @@ def test_a_pickle_in_place_of_any_file_of_a_checkpoint_is_not_run(fit: Fit, tmp_
         file.write_bytes(content)
 
 
+def test_a_training_that_goes_on_keeps_checkpoints_as_often_as_it_is_told(fit: Fit, tmp_path: Path) -> None:
+    kept = KeptCheckpoints(tmp_path / "checkpoints", stop_after=4)
+    with pytest.raises(KeyboardInterrupt):
+        fit("killed", checkpoints=kept)
+    fit("resumed", checkpoints=kept, checkpoint_steps=3)
+    assert sorted(int(folder.name) for folder in kept.folder.iterdir()) == [4, 6, 9]
+
+
 def test_weights_are_the_same_whatever_works_ahead_and_where_it_was_killed(
     fit: Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,3 +291,17 @@ def test_scores_are_taken_in_float32_inside_autocast() -> None:
 def test_a_process_drives_one_gpu(tmp_path):
     with mock.patch.object(TrainingArguments, "n_gpu", 4):
         assert ProcessArguments(str(tmp_path), use_cpu=True).n_gpu == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "options"), [((0, 1), {"batch_size": 1}), ((0, 1), {"negative_group": 1}), ((0, 0), {})]
+)
+def test_a_training_without_any_negative_is_refused(
+    tmp_path: Path, asked: tuple[int, int], options: dict[str, int]
+) -> None:
+    passages = [training_material.passage(number) for number in range(8)]
+    questions = [training_material.question(n, passages[of]) for n, of in enumerate(asked)]
+    few = training_material.training_inputs(tmp_path, passages, questions, {})
+    context = StepContext(Config(train=Train(**options), questions=Questions()), few, {}, RecordedEvents())
+    with pytest.raises(InputError, match="leaves no negative to learn from; give more of either"):
+        training_data(context, tmp_path)

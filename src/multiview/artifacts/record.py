@@ -241,7 +241,8 @@ def load_record(address: str, setting: str = "", kind: str | None = None) -> Art
     store = open_store(url)
     record = read_whole(store, *place)
     if record is None:
-        raise InputError(f"{where}there is no artifact at {address}: run the step that makes it again")
+        gone = "multiview gc collected it; " if read_collected(store, *place) else ""
+        raise InputError(f"{where}there is no artifact at {address}: {gone}run the step that makes it again")
     if kind not in (None, record.kind):
         wanted = f"an {kind}" if kind == names.INDEX else f"a {kind}"
         raise InputError(f"{where}{address} is the address of {record.kind}, not of {wanted}")

@@ -7,7 +7,15 @@ from typing import Literal
 
 from multiview import names, tracking
 from multiview.artifacts.champions import address_of, champion_of, current
-from multiview.artifacts.record import Reference, in_store, load_record, load_reference, split_address
+from multiview.artifacts.record import (
+    Reference,
+    in_store,
+    load_record,
+    load_reference,
+    read_collected,
+    read_whole,
+    split_address,
+)
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.refresh.champion import challenger_of
@@ -72,7 +80,10 @@ class Lookup:
             case "run":
                 return [in_store(each, self.store) for each in run_artifacts(text, self._run(text))]
             case _:
-                return [load_record(self.index(text)).reference]
+                url, *place = split_address(address := self.index(text))
+                store = open_store(url)
+                collected = None if read_whole(store, *place) else read_collected(store, *place)
+                return [Reference.to(store, collected) if collected else load_record(address).reference]
 
     def index(self, text: str | None) -> str:
         """Returns the address of the named index; without a name, of the champion's index, else of the newest run's.

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from multiview.config.section import DERIVED, UNKEYED, Address, Section, Seed
+from multiview.config.section import DERIVED, UNKEYED, Address, Section, Seed, matching
 
 
 def _check_names(sources: tuple[str, ...]) -> tuple[str, ...]:
@@ -150,7 +150,9 @@ class LanguageModel(Section):
 
     model: str | None = None
     """The model's name at the endpoint."""
-    base_url: Address = "https://api.openai.com/v1"
+    base_url: Annotated[Address, matching(r"[^?#]*", "expected an address without ? and #")] = (
+        "https://api.openai.com/v1"
+    )
     """The endpoint's address."""
     prompt: Annotated[str | None, UNKEYED] = None
     """File or URL of the prompt, in the form of `src/multiview/generation/prompt.yaml`, the default; it may also hold a judge's prompt."""

@@ -6,6 +6,7 @@ answers alone.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -105,10 +106,14 @@ class Questioner:
 
     def __init__(self, settings: LanguageModel, store: Store) -> None:
         self._settings, self._budget, self._prompt = settings, settings.budget, read_prompt(settings.prompt)
-        place = canonical_json([settings.base_url, settings.model])
+        place = canonical_json([settings.base_url.rstrip("/"), settings.model])
         self.answers = Answers(store, f"{names.ANSWERS}/{text_sha256(place)[:32]}")
         self.left_out = Counter[str](unusable_answers=0, judged_too_low=0)
         self._key = os.environ.get(environment.OPENAI_API_KEY, "").strip()
+        if not (self._key.isascii() and (self._key + "0").isprintable()):
+            raise InputError(
+                f"{environment.OPENAI_API_KEY} holds a character that no header can; copy the key again"
+            )
         self.client = AsyncOpenAI(
             api_key=self._key or "none",
             base_url=settings.base_url,
@@ -141,7 +146,9 @@ class Questioner:
             return ""
         if self._prompt.judge:
             score = await self._ask(self._prompt.judge, texts | {"question": question}, "score", "integer")
-            if not isinstance(score, int | float) or not self._prompt.least <= score <= 5:
+            with contextlib.suppress(TypeError, ValueError, OverflowError):
+                score = float(score)  # some models write it as a text
+            if not isinstance(score, float) or not self._prompt.least <= score <= 5:
                 self.left_out["judged_too_low"] += 1
                 return ""
         return question

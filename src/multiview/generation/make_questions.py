@@ -218,8 +218,14 @@ def _by_views(context: StepContext, k: int) -> Callable[[Sequence[Question]], np
     encoder = Encoder.of_step(context)
 
     def found(questions: Sequence[Question]) -> np.ndarray:
+        positives = Positives(index.ids, questions)
+        if missing := int((positives.first < 0).sum()):
+            raise InputError(
+                f"make_questions.found_by: this index lacks the passages of {missing:,} of {counted(len(questions), 'question')}; "
+                "give an index of this very corpus"
+            )
         top = index.search(encoder.question_vectors([question.question for question in questions]), k)
-        return Positives(index.ids, questions).hits(top.passages).max(axis=1)
+        return positives.hits(top.passages).max(axis=1)
 
     return found
 

@@ -41,8 +41,8 @@ DAY = 86_400.0
 """Seconds per day."""
 LIVE_DAYS = 7.0
 """Days that a step may work, or a run may pause between two steps, and still count as alive."""
-START_SECONDS = 60.0
-"""Seconds within which the first steps of a run begin."""
+START_SECONDS = 3600.0
+"""Seconds within which the first steps of a run begin: a base model may be downloaded before the corpus is split."""
 DEAD_SECONDS = 43_200.0
 """Seconds of silence after which a collection counts as dead: half a day, so that the next day's can do the work."""
 ALIVE_SECONDS = 600.0

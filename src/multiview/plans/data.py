@@ -13,6 +13,7 @@ from multiview.errors import InputError, nearest
 from multiview.generation.generators import published
 from multiview.index.approximate import EXACT, FACTORY
 from multiview.model.layouts import architecture
+from multiview.model.systems import stage_settings
 from multiview.plans.plan import Input, Node, Output, Plan
 from multiview.steps.path import StepPath
 
@@ -88,8 +89,9 @@ def check_made_questions(config: Config, systems: Iterable[Config]) -> None:
 
 
 def _reads_snippets(system: Config) -> bool:
-    """Whether training needs to know which of Algorithm 1's snippets holds the answer."""
-    return system.train.positive != "max" and system.model.architecture == "camvr"
+    """Whether a round of training needs to know which of Algorithm 1's snippets holds the answer."""
+    rounds = (system, stage_settings(system, "round_two"))
+    return system.model.architecture == "camvr" and any(each.train.positive != "max" for each in rounds)
 
 
 def _with_snippets(config: Config, systems: Iterable[Config]) -> Config:

@@ -10,6 +10,7 @@ from multiview.config import Config
 from multiview.config.overrides import Overrides, merge, validate
 from multiview.data.reading.tables import BATCH
 from multiview.generation.prompt import read_prompt
+from multiview.index.approximate import FACTORY
 from multiview.model.systems import resolve, resolve_systems, shared
 from multiview.negatives.filters import HITS_AT_ONCE
 from multiview.negatives.negatives_file import BM25
@@ -162,15 +163,20 @@ def faiss_bytes(kind: str, s: Scenario) -> float:
 
 
 def index(s: Scenario, added: float = 1.0) -> Cost:
-    """Copies the views; the share `added` of them goes into a graph, or into lists after ten rounds of k-means."""
+    """Copies the views; the share `added` of them goes into a graph, or into lists after ten rounds of k-means, which
+    hold the sample in float32, its rotation and the residuals of both."""
     kind, views, faiss = s.config.index.kind, s.view_count, faiss_bytes(s.config.index.kind, s)
     seconds, lists = s.view_bytes / COPIED_BYTES, 4 * math.sqrt(views)
+    held = faiss if kind in FACTORY else 2 * faiss  # an array of codes is copied to grow, and to be edited
     if kind == "hnsw":
         seconds += added * views / HNSW_VIEWS
     elif kind != "exact":
-        products = 2.0 * lists * s.shape.width * (views + 10 * min(views, 65_536 + 64 * lists))
-        seconds += added * replace(s, gpus=0).seconds("search", products)
-    return Cost(seconds, s.passages * ROW + faiss, s.view_bytes + faiss)
+        sample = min(views, 65_536 + 64 * lists)
+        seconds += added * replace(s, gpus=0).seconds(
+            "search", 2.0 * lists * s.shape.width * (views + 10 * sample)
+        )
+        held = max(held, 4 * 4.0 * s.shape.width * sample)
+    return Cost(seconds, s.passages * ROW + held, s.view_bytes + faiss)
 
 
 def with_bm25(cost: Cost, s: Scenario, questions: float = 0) -> Cost:

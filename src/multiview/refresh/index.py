@@ -106,13 +106,13 @@ def _rebuild_or_edit(
         return f"an index of kind {chosen.kind} cannot be edited", None
     factory = factory_string(chosen, corpus.rows, corpus.dim)
     lists = list_count(make_index(chosen, factory, corpus.dim))
-    enough = corpus.rows >= TRAINING_VIEWS
+    enough = corpus.rows >= TRAINING_VIEWS or not QUANTIZER.search(factory)
     if enough and lists and old.header["lists"] >= RETRAIN_LISTS * lists:
         return f"{old.header['lists']:,} inverted lists are too many for {counted(corpus.rows, 'view')}", None
     found = None
     if old.header["sample"]:
         found = drift(index, corpus, np.repeat(corpus.added, corpus.view_counts), chosen.seed)
-        if (reason := why_retrain(found)) and (enough or not QUANTIZER.search(factory)):
+        if (reason := why_retrain(found)) and enough:
             return reason, None
     return "", partial(_edit, index, corpus, found, chosen)
 

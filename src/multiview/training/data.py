@@ -83,10 +83,6 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
         raise InputError("train.distill_weight: without negatives there is nothing to distil; set it to 0")
     teacher = read_teacher(negatives.path) if settings.distill_weight and negatives else None
     stream = QuestionStream(questions, positives, pool, settings, teacher)
-    if stream.batch_size == 1 and not settings.negatives:
-        raise InputError(
-            f"{source}: one question, and train.negatives=0, leave no negative to learn from; give more"
-        )
     if stream.batch_size < settings.batch_size:
         context.events.warning(
             f"train.batch_size {settings.batch_size}: there are only {counted(len(questions), 'question')}, so batches hold {len(questions):,}"
@@ -98,6 +94,11 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
         by_source.update(source for source, ids in of.items() if ids)
         short_of_negatives += len(set().union(*of.values())) < settings.negatives
         needed |= dict.fromkeys(chain(*of.values()))
+    if not by_source and 1 in (stream.batch_size, settings.negative_group, len({*chain(*positives)})):
+        raise InputError(
+            f"{source}: without hard negatives, one passage, or one question in a batch (train.batch_size) or a group "
+            "(train.negative_group), leaves no negative to learn from; give more of either"
+        )
     if settings.negatives and short_of_negatives:
         context.events.warning(
             f"fewer than {counted(settings.negatives, 'hard negative')} for {short_of_negatives:,} of {counted(len(questions), 'question')}"

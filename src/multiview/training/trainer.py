@@ -190,6 +190,12 @@ class ReportingCallback(TrainerCallback):
     events: Events
     checkpoints: Checkpoints
 
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
+        # A checkpoint holds the interval of the training that wrote it.
+        state.save_steps = args.save_steps
+
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:

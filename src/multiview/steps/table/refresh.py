@@ -24,7 +24,7 @@ _CHANGES = Step(
 _REFRESH_INDEX = Step(
     name="refresh-index",
     about="Index of the changed corpus, made from the old index and the embeddings of new passages.",
-    version=10,
+    version=11,
     function_path="multiview.refresh.index:refresh_index",
     settings=("index", "encode"),
     inputs=("old", "changes", "model", "passages", "embeddings"),
@@ -65,7 +65,7 @@ STEPS = (
         _REFRESH_INDEX,
         name="refresh-index-with-search",
         about="Index of the changed corpus, with BM25's or a reranker, made from the old index and the new passages.",
-        version=3,
+        version=4,
         function_path="multiview.refresh.index:refresh_index_with_search",
         settings=(*_REFRESH_INDEX.settings, *SEARCH_SETTINGS),
         recorded_inputs=("model",),
