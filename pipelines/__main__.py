@@ -1,8 +1,7 @@
 """`python -m pipelines`: run, compile, submit, rerun, compare, study and schedule pipelines, and take promotions back."""
 
-import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -154,10 +153,5 @@ def rollback(
             console.print(f"  Qdrant: {qdrant_alias} is collection {loaded.name}")
 
 
-def main() -> NoReturn:
-    """Run the command line. An error is one line; bad input exits with status 2."""
-    run_app(app)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_app(app)

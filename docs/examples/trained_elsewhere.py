@@ -56,7 +56,7 @@ def trained(store: Store, run: str) -> dict[str, Any]:
     for state in read_states(store, run):  # of several rounds the last one comes last
         if state.step == "train":
             models[StepPath.parse(state.path).system] = state.outputs["model"].address
-    return {system: {"train": {"model": address}} for system, address in models.items()}
+    return {system: {"train": {"model": address, **UNTRAINED["train"]}} for system, address in models.items()}
 
 
 if __name__ == "__main__":

@@ -97,14 +97,14 @@ def add_tasks(plan: Plan, run: KfpObject, pods: Pods) -> None:
     tasks: dict[StepPath, KfpObject] = {}
     for node in plan.nodes.values():
         inputs: dict[str, KfpObject] = {"run": run, "path": str(node.path)}
-        for name, value in node.inputs.items():
-            if isinstance(value, list):
-                inputs[name] = _addresses(plan, tasks, value)
-            elif isinstance(value, Output):
-                inputs[name] = tasks[value.path].outputs[value.kind]
+        for name, sources in node.inputs.items():
+            if name in node.step.list_inputs:
+                inputs[name] = _addresses(plan, tasks, sources)
+            elif isinstance(source := sources[0], Output):
+                inputs[name] = tasks[source.path].outputs[source.kind]
             else:
-                inputs[name] = value.model_dump_json(exclude_defaults=True)
-        there = frozenset(name for name, value in node.inputs.items() if isinstance(value, Reference))
+                inputs[name] = source.model_dump_json(exclude_defaults=True)
+        there = frozenset(name for name, source in node.sources() if isinstance(source, Reference))
         outputs = [(name, source) for name, source in node.sources() if isinstance(source, Output)]
         read = {name: plan.nodes[source.path].there for name, source in outputs}
         if shards := {name: addresses for name, addresses in read.items() if addresses}:

@@ -129,13 +129,19 @@ class Submission:
         return replace(self, request=replace(self.request, plan=plan.part(nodes, made), there=left_out))
 
     def compiled(self, tag: str) -> Package:
-        """Compiles the pipeline with the defaults that a server of this version accepts."""
+        """Compiles the pipeline, whose runs' default is the store, with the defaults that a server of this version
+        accepts. Raises InputError for invalid pod settings."""
+        from pipelines.kubeflow.compile import compile_request
         from pipelines.kubeflow.pods import TAKES_POLICY
 
         given = {"run_as_non_root": True} | ({"retry_policy": "Always"} if TAKES_POLICY else {})
         taken = {name: value for name, value in given.items() if takes(tag, name)}
         request = self.request.over({"kubeflow": taken}) if taken else self.request
-        return package(request, self.store)
+        with tempfile.TemporaryDirectory() as folder:
+            file = compile_request(request, Path(folder) / "pipeline.yaml", self.store)
+            text = file.read_text(encoding="utf-8")
+        name = request.plan.name
+        return Package(f"multiview-{name}", f"{name}-{text_sha256(text)[:12]}", text)
 
     def package(self, tag: str) -> Package:
         """Compiles a pipeline that is about to be sent. Raises InputError for a run that is too large for Argo."""
@@ -185,17 +191,6 @@ def readable(url: str) -> Store | None:
     thread.start()
     thread.join(READ_SECONDS)
     return read[0] if read else None
-
-
-def package(request: Request, store: str | None = None) -> Package:
-    """Compiles a request, with `store` as its runs' default. Raises InputError for invalid pod settings."""
-    from pipelines.kubeflow.compile import compile_request
-
-    plan = request.plan
-    with tempfile.TemporaryDirectory() as folder:
-        text = compile_request(request, Path(folder) / "pipeline.yaml", store).read_text(encoding="utf-8")
-    digest = text_sha256(text)[:12]
-    return Package(f"multiview-{plan.name}", f"{plan.name}-{digest}", text)
 
 
 def check_store(store: str | None) -> str:

@@ -16,7 +16,12 @@ __all__ = ["unshipped"]
 
 pytestmark = pytest.mark.usefixtures("unshipped")
 
-ONE_ROUND = {"train": {"rounds": 1, "max_steps": 1}, "evaluation": {"analyses": []}}
+ONE_ROUND = {
+    "train": {"max_steps": 1},
+    "evaluation": {"analyses": []},
+    "comparison": {"systems": {"mvr": {"train": {"rounds": 1}}}},
+}
+"""Of a system of its own, which the preset's rounds do not reach."""
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,8 @@ import docker.types
 from kfp import local
 
 import pipelines.runs.local
-from pipelines.__main__ import main
+from multiview.cli.app import run_app
+from pipelines.__main__ import app
 from tests.fixtures.kfp_local import through_kfp
 
 raise_plain = docker.errors.create_api_error_from_http_exception
@@ -51,4 +52,4 @@ if __name__ == "__main__":
     os.umask(0)  # the images' user writes beside what this process has written
     setattr(docker.api.client, "create_api_error_from_http_exception", raise_not_found)  # noqa: B010
     pipelines.runs.local.execute = through_kfp(in_containers(folder, options))
-    main()
+    run_app(app)

@@ -85,7 +85,7 @@ def test_a_plan_has_the_step_that_writes_the_wanted_negatives(wanted, step):
     steps = [str(path) for path in plan.nodes]
     assert steps[1] == step and ("bm25-negatives" in steps) == (step == "bm25-negatives")
     for path, name in (("round-1/train", "negatives"), ("round-2/mine", "bm25_negatives")):
-        source = plan.nodes[StepPath.parse(f"camvr/{path}")].inputs[name]
+        (source,) = plan.nodes[StepPath.parse(f"camvr/{path}")].inputs[name]
         assert isinstance(source, Output) and str(source.path) == step
 
 

@@ -40,9 +40,9 @@ def test_training_has_two_rounds_that_start_from_the_pretrained_model():
     first, second, mined = (
         plan.node(f"camvr/{step}") for step in ("round-1/train", "round-2/train", "round-2/mine")
     )
-    assert first.inputs["start"] == second.inputs["start"] == plan.node("camvr/initial-model").output()
-    assert second.inputs["negatives"] == mined.output()
-    assert mined.inputs["index"] == plan.node("camvr/round-1/index").output()
+    assert first.inputs["start"] == second.inputs["start"] == [plan.node("camvr/initial-model").output()]
+    assert second.inputs["negatives"] == [mined.output()]
+    assert mined.inputs["index"] == [plan.node("camvr/round-1/index").output()]
 
 
 @pytest.mark.parametrize("search", [{"mode": "hybrid"}, {"rerank": "folder"}, {"rerank_depth": 5}])
@@ -118,11 +118,11 @@ def test_a_third_round_mines_with_the_model_of_the_second(start_from, starts):
     second, third = (plan.node(f"camvr/round-{number}/train") for number in (2, 3))
     assert third.config == second.config and json.loads(third.config)["train"]["epochs"] == 20
     mined = plan.node("camvr/round-3/mine")
-    assert third.inputs["negatives"] == mined.output()
-    assert mined.inputs["model"] == second.output()
-    assert mined.inputs["index"] == plan.node("camvr/round-2/index").output()
-    assert mined.inputs["bm25_negatives"] == plan.node("bm25-negatives").output()
-    expected = [plan.node(f"camvr/{step}").output() for step in starts]
+    assert third.inputs["negatives"] == [mined.output()]
+    assert mined.inputs["model"] == [second.output()]
+    assert mined.inputs["index"] == [plan.node("camvr/round-2/index").output()]
+    assert mined.inputs["bm25_negatives"] == [plan.node("bm25-negatives").output()]
+    expected = [[plan.node(f"camvr/{step}").output()] for step in starts]
     assert [each.inputs["start"] for each in (second, third)] == expected
 
 
@@ -131,8 +131,8 @@ def test_a_teacher_scores_what_each_round_trains_on():
     plan = training(settings)
     for number, negatives in ((1, "bm25-negatives"), (2, "camvr/round-2/mine")):
         taught, train = (plan.node(f"camvr/round-{number}/{step}") for step in ("teach", "train"))
-        assert taught.inputs["hard_negatives"] == plan.node(negatives).output()
-        assert train.inputs["negatives"] == taught.output()
+        assert taught.inputs["hard_negatives"] == [plan.node(negatives).output()]
+        assert train.inputs["negatives"] == [taught.output()]
     plain = training({})
     assert [path for path in plan.nodes if path.step != "teach"] == list(plain.nodes), "nothing else changes"
     later = training(
@@ -162,14 +162,11 @@ def test_a_comparison_shares_split_negatives_and_questions():
     steps = [node.step.name for node in plan.nodes.values()]
     assert steps.count("split") == steps.count("bm25-negatives") == 1
     compare = plan.node("compare")
-    assert [str(source.path) for source in _list(compare.inputs["evaluations"])] == [
-        "b/round-2/evaluate",
-        "a/round-0/evaluate",
-        "bm25/evaluate",
-    ]
+    compared = ["b/round-2/evaluate", "a/round-0/evaluate", "bm25/evaluate"]
+    assert compare.inputs["evaluations"] == [plan.node(path).output() for path in compared]
     assert json.loads(compare.config)["comparison"]["rows"] == ["b", "a", "bm25"]
     report = plan.node("report")
-    assert report.inputs == {**compare.inputs, "comparison": Output(StepPath("compare"), "comparison")}
+    assert report.inputs == {**compare.inputs, "comparison": [compare.output()]}
     assert json.loads(report.config)["comparison"]["rows"] == ["b", "a", "bm25"]
     assert json.loads(plan.node("b/round-1/train").config)["train"]["local_weight"] == 0.0
 
@@ -180,7 +177,7 @@ def test_a_comparison_with_generated_queries_has_a_row_for_doct5query():
     plan = comparison(settings)
     node = plan.node("doct5query/evaluate")
     assert node.step.name == "evaluate-bm25-with-queries"
-    assert node.inputs["queries"] == Output(StepPath("gather-queries"), "queries")
+    assert node.inputs["queries"] == [plan.node("gather-queries").output()]
     assert json.loads(plan.node("compare").config)["comparison"]["rows"] == [
         *systems, "bm25", "doct5query"
     ]  # fmt: skip
@@ -229,7 +226,7 @@ def test_any_step_is_cut_out_with_its_inputs_and_compiles(path, tmp_path):
     assert {name for name, _ in node.sources()} == set(node.step.inputs)
     assert all(isinstance(source, Reference) for _, source in node.sources())
     ir, _ = documents(compile_request(part, tmp_path / "part.yaml"))
-    lists = sum(len(_list(v)) for v in node.inputs.values() if isinstance(v, list))
+    lists = sum(len(node.inputs[name]) for name in node.step.list_inputs)
     imported = imports(ir)
     read = [(source.address, source.digest) for _, _, source in plan.artifacts()]
     assert len(imported) == len(read) - lists and set(imported) <= set(read)
@@ -291,8 +288,3 @@ def test_a_rerun_refuses_a_shared_setting_where_its_system_has_its_own():
     with pytest.raises(InputError, match="^train.epochs changes nothing of mvr/round-1/train: .*of its own"):
         cut(run, "mvr/round-1/train", changes, downstream=False)
     cut(run, "camvr/round-1/train", changes, downstream=False)
-
-
-def _list(value) -> list:
-    assert isinstance(value, list)
-    return value

@@ -297,7 +297,7 @@ def test_a_process_drives_one_gpu(tmp_path):
     ("asked", "options"), [((0, 1), {"batch_size": 1}), ((0, 1), {"negative_group": 1}), ((0, 0), {})]
 )
 def test_a_training_without_any_negative_is_refused(
-    tmp_path: Path, asked: tuple[int, int], options: dict[str, int]
+    tmp_path: Path, asked: tuple[int, int], options: dict[str, Any]
 ) -> None:
     passages = [training_material.passage(number) for number in range(8)]
     questions = [training_material.question(n, passages[of]) for n, of in enumerate(asked)]

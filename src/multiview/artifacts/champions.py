@@ -8,7 +8,7 @@ writes the next file with an earlier champion's index.
 from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from multiview import names
 from multiview.artifacts.record import Artifact, Reference, load_reference
@@ -19,10 +19,8 @@ from multiview.errors import InputError
 MEND_FILE = "restore it from a copy, or remove it if none of its successors is there"
 
 
-class Champion(BaseModel):
+class Champion(BaseModel, frozen=True):
     """An index that answers queries, or did so earlier."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     number: int
     predecessor: int | None

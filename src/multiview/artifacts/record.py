@@ -14,7 +14,7 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from multiview import names
 from multiview.artifacts.store import Store, open_store
@@ -22,8 +22,6 @@ from multiview.config import JsonObject, canonical_json, text_sha256
 from multiview.errors import InputError
 
 SCHEMA_VERSION = 2
-SEALED_SINCE = 2
-"""Records of this schema version and later have a seal."""
 SEAL = "seal"
 
 
@@ -35,11 +33,7 @@ class ArtifactGone(InputError):
     """An artifact that something refers to is not in its store any more."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class File(_Frozen):
+class File(BaseModel, frozen=True):
     """One file of an artifact; `rows` is set if the format has rows."""
 
     path: str
@@ -54,7 +48,7 @@ class File(_Frozen):
         return "was altered (its sha256 differs)" if sha256 not in (None, self.sha256) else None
 
 
-class Reference(_Frozen):
+class Reference(BaseModel, frozen=True):
     """An input of a step: an artifact, or one file of it."""
 
     address: str
@@ -79,7 +73,7 @@ class Reference(_Frozen):
         return read_record(store, self.kind, self.key)
 
 
-class Record(_Frozen):
+class Record(BaseModel, frozen=True):
     """The description of an artifact: its kind, its files and everything that it was made from."""
 
     schema_version: int = SCHEMA_VERSION
@@ -203,7 +197,7 @@ def parse_record(data: bytes, address: str) -> Record:
         content = json.loads(data)
         version, seal = content["schema_version"], content.pop(SEAL, None)
         if version <= SCHEMA_VERSION:
-            if (seal is not None or version >= SEALED_SINCE) and seal != text_sha256(canonical_json(content)):
+            if seal != text_sha256(canonical_json(content)):
                 raise ValueError("the seal is of another record")
             return Record.model_validate(content)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -146,9 +146,10 @@ class Questioner:
             return ""
         if self._prompt.judge:
             score = await self._ask(self._prompt.judge, texts | {"question": question}, "score", "integer")
-            with contextlib.suppress(TypeError, ValueError, OverflowError):
-                score = float(score)  # some models write it as a text
-            if not isinstance(score, float) or not self._prompt.least <= score <= 5:
+            if isinstance(score, str):
+                with contextlib.suppress(ValueError):
+                    score = float(score)
+            if not isinstance(score, int | float) or not self._prompt.least <= score <= 5:
                 self.left_out["judged_too_low"] += 1
                 return ""
         return question

@@ -26,15 +26,10 @@ def bm25_negatives(context: StepContext) -> None:
     index = Bm25Index.of(read_passages(passages), settings.bm25, settings.corpus.language)
     equal, corpus = equal_texts(passages, positive_ids(questions)), PassageLookup(passages)
     tables, counts = [], Counter[str]()
-    for group in groups(len(questions), settings.bm25.depth, len(index.ids)):
+    depth = settings.bm25.depth
+    for group, report_done in groups(len(questions), depth, len(index.ids), context.events):
         asked = questions[group]
-        top = index.search(
-            [question.question for question in asked],
-            settings.bm25.depth,
-            lambda done, before=group.start: context.events.progress(
-                before + done, len(questions), "searches"
-            ),
-        )
+        top = index.search([question.question for question in asked], depth, report_done)
         positive = Positives(index.ids, asked, equal).hits(top.passages)
         answer = AnswerHits(asked, index.ids, corpus, matching_mode(settings)).holds(top.passages)
         filtered = filter_hits(top.passages, {"positive": positive, "answer": answer})

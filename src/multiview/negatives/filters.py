@@ -1,6 +1,6 @@
 """Filters of hard negatives: retrieved passages that are positives, hold an answer or score too high."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,15 +12,23 @@ from multiview.data.arrays import int64_array, rows_in
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
 from multiview.data.tokens import Mode
+from multiview.steps.events import Events
 
 HITS_AT_ONCE = 1 << 23
 """Most hits that are held at once, with what is known about them: about 2 GB."""
 
 
-def groups(questions: int, depth: int, passages: int) -> Iterator[slice]:
-    """Yields the questions in groups whose hits can be held at once; one that is empty where there are no questions."""
+def groups(
+    questions: int, depth: int, passages: int, events: Events
+) -> Iterator[tuple[slice, Callable[[int], None]]]:
+    """Yields the questions in groups whose hits can be held at once, each with what reports how many are searched; one
+    group that is empty where there are no questions."""
     size = max(1, HITS_AT_ONCE // max(1, min(depth, passages)))
-    return (slice(start, start + size) for start in range(0, max(1, questions), size))
+    for start in range(0, max(1, questions), size):
+        yield (
+            slice(start, start + size),
+            lambda done, before=start: events.progress(before + done, questions, "searches"),
+        )
 
 
 def hits_by_passage(

@@ -111,13 +111,9 @@ def mine_hits(
     range applies first), and the sampled negatives."""
     mining: Mining = settings.mining
     equal, corpus = equal_texts(passages, positive_ids(questions)), PassageLookup(passages)
-    for group in groups(len(questions), mining.depth, len(index)):
+    for group, report_done in groups(len(questions), mining.depth, len(index), events):
         asked, vectors = questions[group], queries[group]
-        top = index.search(
-            vectors,
-            mining.depth,
-            lambda done, before=group.start: events.progress(before + done, len(questions), "searches"),
-        )
+        top = index.search(vectors, mining.depth, report_done)
         shape = top.passages.shape
         reasons = {
             "range": np.broadcast_to(np.arange(shape[1]) < mining.range_start, shape),

@@ -66,7 +66,7 @@ def add_fusions(
             )
         config, inputs = fused_config(systems[system]), evaluations[system].inputs
         plan.architectures[row] = plan.architectures[system]
-        by_views = inputs["index"]
+        (by_views,) = inputs["index"]
         assert isinstance(by_views, Output)
         built = plan.nodes[by_views.path].inputs
         index = plan.add(StepPath("index", row), "index-with-search", config, **built)

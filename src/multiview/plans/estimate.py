@@ -171,7 +171,7 @@ def index(s: Scenario, added: float = 1.0) -> Cost:
     if kind == "hnsw":
         seconds += added * views / HNSW_VIEWS
     elif kind != "exact":
-        sample = min(views, 65_536 + 64 * lists)
+        sample = min(views, max(65_536, 64 * lists))
         seconds += added * replace(s, gpus=0).seconds(
             "search", 2.0 * lists * s.shape.width * (views + 10 * sample)
         )

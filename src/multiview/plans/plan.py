@@ -39,7 +39,8 @@ class Node:
     step: Step
     config: str
     """Canonical JSON of the settings that the step reads."""
-    inputs: dict[str, Source | list[Source]]
+    inputs: dict[str, list[Source]]
+    """What each input is read from: one artifact, unless the step takes a list."""
     shards: tuple[str, ...] = ()
     """The names of the shards, if the step runs by shard."""
     there: tuple[str | None, ...] = ()
@@ -47,9 +48,7 @@ class Node:
 
     def sources(self) -> Iterator[tuple[str, Source]]:
         """Yields the origin of every input, with the input's name."""
-        for name, value in self.inputs.items():
-            for source in value if isinstance(value, list) else [value]:
-                yield name, source
+        return ((name, source) for name, sources in self.inputs.items() for source in sources)
 
     def paths(self) -> list[StepPath]:
         """Returns the paths under which the step runs: one per shard, if it runs by shard."""
@@ -106,13 +105,14 @@ class Plan:
             return [source]
 
         inputs: dict[str, Reference | list[Reference]] = {}
-        for name, value in node.inputs.items():
-            if isinstance(value, list):
-                inputs[name] = [reference for source in value for reference in references(source)]
-                continue
-            (inputs[name],) = (reference,) = references(value)
+        for name, sources in node.inputs.items():
+            read = [reference for source in sources for reference in references(source)]
             if path.shard and name in node.step.sharded_inputs:
-                inputs[name] = reference.model_copy(update={"file": shard_file(path.shard)})
+                read = [each.model_copy(update={"file": shard_file(path.shard)}) for each in read]
+            if name in node.step.list_inputs:
+                inputs[name] = read
+            else:
+                (inputs[name],) = read
         return inputs
 
     def fingerprints(self, store: Store | None) -> dict[StepPath, object]:
@@ -144,15 +144,12 @@ class Plan:
         """Returns the plan of some nodes; `made` gives what a node reads of the output of a step that is left out."""
         part = replace(self, nodes={})
         for node in nodes.values():
-            inputs: dict[str, Source | list[Source]] = {}
-            for name, value in node.inputs.items():
-                sources: list[Source] = []
-                for source in value if isinstance(value, list) else [value]:
-                    if isinstance(source, Output) and source.path not in nodes:
-                        sources += made(node, source)
-                    else:
-                        sources.append(source)
-                inputs[name] = sources if isinstance(value, list) else sources[0]
+            inputs: dict[str, list[Source]] = {name: [] for name in node.inputs}
+            for name, source in node.sources():
+                if isinstance(source, Output) and source.path not in nodes:
+                    inputs[name] += made(node, source)
+                else:
+                    inputs[name].append(source)
             part.nodes[node.path] = replace(node, inputs=inputs)
         return part
 
@@ -173,7 +170,6 @@ class Plan:
         return next((path for path in one | two if one.get(path) != two.get(path)), None)
 
 
-def _sources(value: Input | Sequence[Input]) -> Source | list[Source]:
-    if isinstance(value, Sequence):
-        return [each.output() if isinstance(each, Node) else each for each in value]
-    return value.output() if isinstance(value, Node) else value
+def _sources(value: Input | Sequence[Input]) -> list[Source]:
+    given = value if isinstance(value, Sequence) else [value]
+    return [each.output() if isinstance(each, Node) else each for each in given]

@@ -76,8 +76,7 @@ def measurements(artifacts: Mapping[str, Artifact], evaluation: LocalArtifact) -
     """Returns the measurements of an index by its evaluation; `artifacts` are the index and its passages, by kind."""
     index, passages = artifacts[names.INDEX].record, artifacts[names.PASSAGES].record
     metrics = json.loads((evaluation.path / METRICS_FILE).read_text())
-    made = artifacts[names.INDEX]
-    changes = made.remembered_input(names.CHANGES) if names.CHANGES in index.inputs else None
+    changes = artifacts[names.INDEX].remembered_input(names.CHANGES)
     return Measurements(
         digests=(
             index.digest,

@@ -241,13 +241,11 @@ class Follower:
 
 class ChampionRetriever:
     """Answers from the store's champion even as it changes: `load("champion", follow=True)`. A question makes a
-    background thread look for a new champion, at most every few seconds; the old one answers until the new one is
+    background thread look for a new champion, at most every `POLL_SECONDS`; the old one answers until the new one is
     loaded."""
 
-    def __init__(self, follower: Follower, every: float = POLL_SECONDS) -> None:
-        """`every` is the least time between two looks, in seconds."""
-        self._follower, self._every = follower, every
-        self._next = time.monotonic() + every
+    def __init__(self, follower: Follower) -> None:
+        self._follower, self._next = follower, time.monotonic() + POLL_SECONDS
 
     @property
     def retriever(self) -> Retriever:
@@ -270,5 +268,5 @@ class ChampionRetriever:
 
     def _look(self) -> None:
         if (now := time.monotonic()) >= self._next:
-            self._next = now + self._every
+            self._next = now + POLL_SECONDS
             threading.Thread(target=self._follower.check, daemon=True).start()

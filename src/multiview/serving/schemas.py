@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StringConstraints
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StringConstraints
 
 from multiview.serving.hits import Rank
 from multiview.serving.limits import Limits
@@ -164,10 +164,9 @@ class ResultsPage(BaseModel):
     next_page: str | None = None
 
 
-class RankingOptions(BaseModel):
+class RankingOptions(BaseModel, extra="forbid"):
     """How results are ranked, in OpenAI's shape; there is only one ranker."""
 
-    model_config = ConfigDict(extra="forbid")
     ranker: str | None = None
     score_threshold: float | None = Field(
         None,
@@ -176,10 +175,9 @@ class RankingOptions(BaseModel):
     )
 
 
-class Filter(BaseModel):
+class Filter(BaseModel, extra="forbid"):
     """A comparison (`key`, `value`) or several filters joined by `and` or `or`, in OpenAI's shape."""
 
-    model_config = ConfigDict(extra="forbid")
     type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "and", "or"]
     key: str | None = None
     value: str | int | float | bool | list[str | int | float | bool] | None = None
@@ -191,10 +189,9 @@ def search_body(limits: Limits) -> type[BaseModel]:
     most, first = limits.max_k, {"questions": [QUESTION]}
     examples = [first, {**first, "k": 3, "explain": True, "where": 'id != "p7"'}]
 
-    class SearchRequest(BaseModel):
+    class SearchRequest(BaseModel, extra="forbid", json_schema_extra={"examples": examples}):
         """Questions, and which passages are wanted."""
 
-        model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": examples})
         questions: _questions(limits) = Field(description="Answered each by itself.")  # pyright: ignore[reportInvalidTypeForm]
         k: int = Field(min(10, most), strict=True, ge=1, le=most, description="Passages per question.")
         explain: StrictBool = Field(False, description="Also give the score of every view.")
@@ -213,10 +210,9 @@ def openai_body(limits: Limits) -> type[BaseModel]:
         json_schema_input_type=_question(limits) | _questions(limits),
     )
 
-    class VectorStoreSearchRequest(BaseModel):
+    class VectorStoreSearchRequest(BaseModel, extra="forbid", json_schema_extra={"examples": [example]}):
         """A search in OpenAI's shape."""
 
-        model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [example]})
         query: Annotated[_questions(limits), one_or_several] = Field(  # pyright: ignore[reportInvalidTypeForm]
             description="One question, or several whose results are merged by score."
         )

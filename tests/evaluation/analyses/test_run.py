@@ -29,6 +29,7 @@ from multiview.index.ranker import Ranker
 from multiview.index.view_index import ViewIndex
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import LAYOUTS
+from multiview.negatives.filters import AnswerHits
 from multiview.refresh.champion import empty_corpus, empty_index
 from multiview.steps.context import StepContext
 from tests.fixtures.analysed_model import DEPTH, AnalysedModel, fresh_views
@@ -203,10 +204,11 @@ def test_a_shared_pass_finds_what_searches_find_one_by_one(padded, tmp_path, kin
     for name in ("passages", "scores", "winning_views"):
         np.testing.assert_array_equal(getattr(given.top, name), getattr(whole, name))
     assert list(given.rankings) == [(0, None), *((v, v + 1) for v in range(4)), (0, 2), (0, 3)]
+    answers = AnswerHits(given.questions, index.ids, given.corpus, given.matching)
     for each, ranking in given.rankings.items():
         (alone,) = index.search_views([each], given.queries, DEPTH)
         np.testing.assert_array_equal(given._by_range.get(each, given.top.passages), alone.passages)
-        np.testing.assert_array_equal(ranking.holds, given.answers.holds(alone.passages))
+        np.testing.assert_array_equal(ranking.holds, answers.holds(alone.passages))
         np.testing.assert_array_equal(ranking.gold, given.positives.hits(alone.passages))
 
 

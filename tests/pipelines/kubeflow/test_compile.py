@@ -104,11 +104,11 @@ def test_a_compiled_pipeline_is_its_plan_between_the_first_step_and_the_exit_han
         assert (inputs["run"], inputs["path"]) == (("open-run", "Output"), str(node.path))
         assert shards == (list(node.shards) or None)
         for kind, sources in node.inputs.items():
-            listed = isinstance(sources, list)  # of addresses, which each step gives as its one parameter
+            listed = kind in node.step.list_inputs  # of addresses, which each step gives as its one parameter
             found = inputs[kind] if isinstance(inputs[kind], list) else [inputs[kind]]
             assert found == [
                 (str(each.path), "Output" if listed else each.kind)
-                for each in (sources if listed else [sources])
+                for each in sources
                 if isinstance(each, Output)
             ]
     outer = ir["root"]["dag"]["tasks"]

@@ -148,7 +148,8 @@ class AnalysisInput:
         """The passages retrieved by all views and by each range, judged in one pass over the texts."""
         passages = {ALL_VIEWS: self.top.passages, **self._by_range}
         together = np.concatenate(list(passages.values()), axis=1)
-        columns = (self.answers.holds(together), self.positives.hits(together))
+        answers = AnswerHits(self.questions, self.index.ids, self.corpus, self.matching)
+        columns = (answers.holds(together), self.positives.hits(together))
         parts = (np.split(column, len(passages), axis=1) for column in columns)
         return {
             each: Ranking(*judged) for each, judged in zip(passages, zip(*parts, strict=True), strict=True)
@@ -158,11 +159,6 @@ class AnalysisInput:
     def ranking(self) -> Ranking:
         """The passages retrieved from the whole index."""
         return self.rankings[ALL_VIEWS]
-
-    @cached_property
-    def answers(self) -> AnswerHits:
-        """Which passages hold an answer of which question."""
-        return AnswerHits(self.questions, self.index.ids, self.corpus, self.matching)
 
     @cached_property
     def search_seconds(self) -> float:
