@@ -171,7 +171,7 @@ def status(debug: Debug = False, *, connection: Profile) -> None:
         console.print("no schedules")
     said = []
     for entry, found in read_statuses(client, connection, sorted(entries, key=lambda entry: entry.name)):
-        console.print(f"{entry.name}  {entry.cron}  of {entry.owner}: {found.text}")
+        console.print(f"{entry.name}  {entry.cron}  of owner {entry.owner}: {found.text}")
         said.append(found)
     for found in corpora(each.store for each in said):
         console.print(found.text)

@@ -114,8 +114,8 @@ def test_the_command_shows_each_schedule_and_ends_with_status_1_if_one_is_overdu
     command(f"schedule apply refresh.yaml {server}")
     lines = command(f"schedule status {server}").splitlines()
     assert [line.partition(";")[0] for line in lines] == [
-        f"nightly  {NIGHTLY['cron']}  of refresh: has not run yet",
-        f"weekly  {WEEKLY['cron']}  of refresh: has not run yet",
+        f"nightly  {NIGHTLY['cron']}  of owner refresh: has not run yet",
+        f"weekly  {WEEKLY['cron']}  of owner refresh: has not run yet",
     ]
     nightly, weekly = kubeflow.recurring.values()
     for recurring in (nightly, weekly):
@@ -127,8 +127,8 @@ def test_the_command_shows_each_schedule_and_ends_with_status_1_if_one_is_overdu
         "other": run_of(other, "other"),
     }
     lines = command(f"schedule status {server}", status=1).splitlines()
-    assert "of refresh: succeeded, began " in lines[0]
-    assert "of refresh: overdue since " in lines[1] and "has not run yet" in lines[1]
+    assert "of owner refresh: succeeded, began " in lines[0]
+    assert "of owner refresh: overdue since " in lines[1] and "has not run yet" in lines[1]
 
 
 def test_why_the_latest_run_failed_is_said_and_is_status_1(kubeflow, command, tmp_path):
@@ -151,7 +151,7 @@ def test_why_the_latest_run_failed_is_said_and_is_status_1(kubeflow, command, tm
     assert "(gate: no questions); next" in command(f"schedule status --host {kubeflow.url}", status=1)
 
     run.state_history = [api.V2beta1RuntimeStatus(update_time=datetime.now(UTC), state="CANCELING")]
-    assert "of refresh: cancelled, began " in command(f"schedule status --host {kubeflow.url}")
+    assert "of owner refresh: cancelled, began " in command(f"schedule status --host {kubeflow.url}")
 
 
 def test_a_champion_whose_corpus_is_too_old_is_said_and_is_status_1(kubeflow, command, tmp_path):
