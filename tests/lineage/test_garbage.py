@@ -142,6 +142,10 @@ def test_what_was_collected_is_still_known_and_can_be_made_again(store: LocalSto
         InputError, match="there is no artifact at .*: multiview gc collected it; run the step"
     ):
         load_record(before.address)
+    (store.root / "index/old" / names.COLLECTED_FILE).write_text("{}")
+    for find in (Lookup(store.url, None).artifacts, load_record):
+        with pytest.raises(InputError, match="there is no artifact at .*: run the step that makes it again"):
+            find(before.address)
     assert artifact(store, names.INDEX, "old") == before
 
 
@@ -204,6 +208,7 @@ def test_what_a_run_that_is_going_uses_stays_whatever_the_days(store: LocalStore
         ("champion", "found", now, now, False),
         ("index", "done", now - 86_400, now - 86_300, False),  # of yesterday's run of the same name
         ("index", "failed", now - 86_400, now - 86_300, False),
+        ("index", "done", now - 1_800, now - 1_700, False),  # of a start half an hour ago
         ("index", "failed", now - 5, now - 1, False),  # of a start that was repeated at once
         ("index", "failed", now, now, True),
         ("index", "killed", now, now, False),  # as on a spot node: the next pod waits for a place
@@ -211,7 +216,8 @@ def test_what_a_run_that_is_going_uses_stays_whatever_the_days(store: LocalStore
         ("beside", "running", now, None, False),
         ("beside", "done", now, now, True),
     ):
-        about = {"step": path, "status": status, "started": started, "ended": ended}
+        inputs = {"embeddings": []} if path == "index" else {}
+        about = {"step": path, "status": status, "started": started, "ended": ended, "inputs": inputs}
         outputs = {} if path == "beside" else found
         write_state(store, "going", StepState.model_validate({**about, "path": path, "outputs": outputs}))
         left = garbage.collectable(store, garbage.referenced(store, 0, 3), 0)

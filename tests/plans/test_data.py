@@ -128,6 +128,11 @@ def test_settings_that_do_not_suit_are_one_line(changes: dict[str, Any], line: s
     training(merge(CROP, changes, {"questions": {"origin": "labelled"}}))
 
 
+def test_a_round_that_does_not_run_asks_nothing() -> None:
+    rounds = {"rounds": 1, "positive": "max", "round_two": {"positive": "answer"}}
+    training(merge(CROP, {"model": {"merge_title": False}, "train": rounds}))
+
+
 def test_a_generator_that_makes_the_training_questions_cannot_be_trained_on_them() -> None:
     with pytest.raises(InputError, match=r"generation.fine_tune: the generator makes the training questions"):
         training(merge(GENERATOR, {"generation": {"fine_tune": True}}))

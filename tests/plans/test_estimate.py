@@ -34,6 +34,23 @@ def test_indexes_have_the_bytes_of_the_formula(tmp_path: Path, kind: str) -> Non
     assert sum(files.values()) == pytest.approx(scenario.view_bytes + faiss, rel=0.06)
 
 
+@pytest.mark.parametrize(
+    ("step", "kind", "views", "dim", "peak"),
+    [
+        ("index", "tiny", 150_000, 768, 1.320e9),
+        ("index", "compact", 150_000, 768, 0.904e9),
+        ("index", "Flat", 300_000, 384, 1.124e9),
+    ],
+)
+def test_an_index_takes_no_more_memory_than_the_formula(
+    step: str, kind: str, views: int, dim: int, peak: float
+) -> None:
+    """Peaks of the step's process, measured with vectors at random."""
+    config = base_config("training", {"index": {"kind": kind}, "model": {"views": 2}})
+    stated = cost_of(step, Scenario(views / 2, 9, 9, 9, ModelShape(1, dim, dim), config=config)).memory
+    assert peak < stated < 2.5 * peak
+
+
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_every_step_has_its_cost(pipeline: str) -> None:
     request = Request.make(pipeline, {})

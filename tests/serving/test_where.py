@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
 
 import numpy as np
@@ -138,6 +138,10 @@ def test_a_condition_selects_what_a_filter_row_by_row_selects(condition):
         (pa.float16(), [2048.0, None, 2050.0], "c >= 2049", [False, False, True]),
         (pa.float32(), [0.5, None, 0.1], "c < 16777217", [True, False, True]),
         (pa.float32(), [0.5, None, 0.1], "c < 1e300", [True, False, True]),
+        (pa.float64(), [2.0**60, None, 2.0**61], "c == 1152921504606846976", [True, False, False]),
+        (pa.float64(), [2.0**60, None, 2.0**61], "c >= 1152921504606847000", [True, False, True]),
+        (pa.time32("s"), [time(12, 30), None, time(9)], 'c > "09:00"', [True, False, False]),
+        (pa.time64("us"), [time(12, 30), None, time(9)], 'c == "09:00:00"', [False, False, True]),
         (pa.null(), [None, None, None], 'c == "x"', [False, False, False]),
         (pa.timestamp("us", "UTC"), [datetime(2020, 1, 1, tzinfo=UTC), None, None], 'c == "2020-01-01T01:00+01:00"', [True, False, False]),
     ],
@@ -151,6 +155,13 @@ def test_what_looks_like_a_comment_or_a_line_end_within_quotes_is_text():
     names = pa.record_batch({"name": ["#1", "a\nb", "a b"]})
     for text, found in (("name == '#1'", [True, False, False]), (r"name == 'a\nb'", [False, True, False])):
         assert Where(text, names.schema).mask(names).tolist() == found
+
+
+def test_lists_of_a_fixed_size_are_lists():
+    lists = pa.record_batch({"c": pa.array([[1, 2], None], pa.list_(pa.int8(), 2))})
+    assert Where("2 in c", lists.schema).mask(lists).tolist() == [True, False]
+    with pytest.raises(ConditionError, match="column c holds lists: write the value before it"):
+        Where("c == 2", lists.schema)
 
 
 def test_no_passage_of_an_empty_corpus_satisfies_a_condition(tmp_path):
@@ -174,7 +185,8 @@ REFUSED = {
     "n == true": "where, character 6: column n is of type int64: compare it with a value",
     "n < 1.5": "where, character 5: column n is of type int64: compare it with a value",
     "n in (1, 9223372036854775808)": "where, character 10: column n is of type int64: compare it with a value",
-    "x == 9007199254740993": "where, character 6: column x is of type double: compare it with a value",
+    f"x == 1{'0' * 400}": "where, character 6: column x is of type double: compare it with a value",
+    r"name == '\ud83d\ude0e'": "where, character 9: column name holds no half characters: write the character itself",
     "name": "where, character 1: column name is no condition; compare it with a value",
     "n in (1, x)": "where, character 10: a string, a number, true, false or null is expected here",
     "'a' in name": "where, character 8: column name holds no lists; write name in (…)",
@@ -322,3 +334,9 @@ def test_a_column_s_name_is_taken_as_it_is_written(name):
     schema = pa.schema([("id", pa.string()), (name, pa.int64())])
     batch = pa.RecordBatch.from_pylist([{"id": "a", name: 1}, {"id": "b", name: 2}], schema)
     assert Where(f"{name} == 1", schema).mask(batch).tolist() == [True, False]
+
+
+def test_of_columns_that_are_one_name_to_python_the_written_one_is_read():
+    batch = pa.record_batch({"fix": [1, 2], "ﬁx": [2, 1]})
+    for name, found in (("fix", [True, False]), ("ﬁx", [False, True])):
+        assert Where(f"{name} == 1", batch.schema).mask(batch).tolist() == found

@@ -7,6 +7,7 @@ its other content, tells a damaged record from a valid one.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -184,8 +185,11 @@ def read_whole(store: Store, kind: str, key: str) -> Record | None:
 
 
 def read_collected(store: Store, kind: str, key: str) -> Record | None:
-    """Returns the record of an artifact whose files were collected; None if there is none."""
-    return read_record(store, kind, key, names.COLLECTED_FILE)
+    """Returns the record of an artifact whose files were collected; None if there is none, or it is damaged: the
+    artifact can be made again all the same."""
+    with contextlib.suppress(DamagedRecord):
+        return read_record(store, kind, key, names.COLLECTED_FILE)
+    return None
 
 
 def parse_record(data: bytes, address: str) -> Record:

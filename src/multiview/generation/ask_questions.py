@@ -106,11 +106,11 @@ class Questioner:
 
     def __init__(self, settings: LanguageModel, store: Store) -> None:
         self._settings, self._budget, self._prompt = settings, settings.budget, read_prompt(settings.prompt)
-        place = canonical_json([settings.base_url.rstrip("/"), settings.model])
+        place = canonical_json([settings.base_url.removesuffix("/"), settings.model])
         self.answers = Answers(store, f"{names.ANSWERS}/{text_sha256(place)[:32]}")
         self.left_out = Counter[str](unusable_answers=0, judged_too_low=0)
         self._key = os.environ.get(environment.OPENAI_API_KEY, "").strip()
-        if not (self._key.isascii() and (self._key + "0").isprintable()):
+        if not (self._key.isascii() and self._key.isprintable()):
             raise InputError(
                 f"{environment.OPENAI_API_KEY} holds a character that no header can; copy the key again"
             )

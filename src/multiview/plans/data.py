@@ -90,7 +90,7 @@ def check_made_questions(config: Config, systems: Iterable[Config]) -> None:
 
 def _reads_snippets(system: Config) -> bool:
     """Whether a round of training needs to know which of Algorithm 1's snippets holds the answer."""
-    rounds = (system, stage_settings(system, "round_two"))
+    rounds = [system, *([stage_settings(system, "round_two")] if system.train.rounds > 1 else [])]
     return system.model.architecture == "camvr" and any(each.train.positive != "max" for each in rounds)
 
 

@@ -167,7 +167,8 @@ def index(s: Scenario, added: float = 1.0) -> Cost:
     hold the sample in float32, its rotation and the residuals of both."""
     kind, views, faiss = s.config.index.kind, s.view_count, faiss_bytes(s.config.index.kind, s)
     seconds, lists = s.view_bytes / COPIED_BYTES, 4 * math.sqrt(views)
-    held = faiss if kind in FACTORY else 2 * faiss  # an array of codes is copied to grow, and to be edited
+    listed = kind in FACTORY or "IVF" in kind
+    held = faiss if listed else 3 * faiss  # an array of codes is copied to be edited, and to grow
     if kind == "hnsw":
         seconds += added * views / HNSW_VIEWS
     elif kind != "exact":

@@ -13,10 +13,10 @@ import tokenize
 import unicodedata
 import warnings
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, time
 from decimal import Decimal
 from functools import reduce
-from math import inf, isfinite
+from math import isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,8 +24,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multiview.data.passages import SCHEMA, PassageRows
+from multiview.data.reading.values import has_half
 from multiview.errors import InputError, nearest
 
+LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
 CONSTANTS = {"null": None, "true": True, "false": False}
 Mask: TypeAlias = np.ndarray
 """Whether each row satisfies something [rows] bool."""
@@ -145,7 +147,7 @@ class Where:
 
     def _listed(self, column: Any, name: str, left: ast.expr, right: ast.expr) -> Mask:
         """`value in column` of lists."""
-        if not isinstance(column.type, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
+        if not isinstance(column.type, LISTS):
             raise self._error(right, f"column {name} holds no lists; write {name} in (…)")
         equal = self._with_value(left, name, pc.list_flatten(column), "==")
         found = np.zeros(len(column), bool)
@@ -180,7 +182,10 @@ class Where:
             case ast.Subscript(value=ast.Name(id="columns"), slice=ast.Constant(value=str(name))):
                 pass
             case ast.Name(id=name) if name not in CONSTANTS:
-                if name not in names:  # Python's parser takes names in NFKC
+                written = ast.get_source_segment(self._flat, node)
+                if written in names:  # Python's parser takes names in NFKC
+                    name = written
+                elif name not in names:
                     same = (each for each in names if unicodedata.normalize("NFKC", each) == name)
                     name = next(same, name)
             case _:
@@ -220,9 +225,12 @@ def _true(column: pa.Array) -> Mask:
 
 
 def _nearest(value: Value | None, kind: pa.DataType) -> Value | None:
-    """The float, perhaps of 32 or 16 bits, that a column holds for a fraction; any other value unchanged."""
-    nearest = pa.scalar(float(value)).cast(kind).as_py() if isinstance(value, Decimal) else inf
-    return nearest if isfinite(nearest) else value
+    """The float, perhaps of 32 or 16 bits, that a column holds for a fraction, or for a whole number that floats hold
+    only roughly; any other value unchanged."""
+    if isinstance(value, Decimal) or (isinstance(value, int) and abs(value) > 1 << 53):
+        nearest = pa.scalar(float(Decimal(value))).cast(kind).as_py()
+        return nearest if isfinite(nearest) else value
+    return value
 
 
 def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
@@ -232,6 +240,8 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
             raise TypeError
         if pa.types.is_decimal(kind):
             return pa.scalar(Decimal(str(value)), kind)
+        if pa.types.is_time(kind):
+            return pa.scalar(time.fromisoformat(str(value)), kind)
         if pa.types.is_date(kind):
             return pa.scalar(str(value)).cast(kind)
         if isinstance(kind, pa.TimestampType):  # a time without a zone is UTC if the column has one
@@ -246,12 +256,16 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
             raise TypeError
         return scalar
     except (ValueError, ArithmeticError, TypeError, pa.ArrowException):
+        if isinstance(value, str) and has_half(value):
+            raise InputError(
+                "holds no half characters: write the character itself, not as two escapes"
+            ) from None
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             raise InputError(
                 'holds text, which is compared letter by letter ("10" < "9"): compare it with a text in quotes, or '
                 "store numbers as numbers (Parquet or JSON)"
             ) from None
-        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        if isinstance(kind, LISTS):
             raise InputError(
                 'holds lists: write the value before it, as in "art" in tags or 1 in years; only `where` reads lists'
             ) from None

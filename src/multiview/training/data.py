@@ -94,7 +94,9 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
         by_source.update(source for source, ids in of.items() if ids)
         short_of_negatives += len(set().union(*of.values())) < settings.negatives
         needed |= dict.fromkeys(chain(*of.values()))
-    if not by_source and 1 in (stream.batch_size, settings.negative_group, len({*chain(*positives)})):
+    own_views = settings.local_weight or settings.in_sequence_weight
+    alone = 1 in (stream.batch_size, settings.negative_group, len({*chain(*positives)}))
+    if alone and not (by_source or own_views):
         raise InputError(
             f"{source}: without hard negatives, one passage, or one question in a batch (train.batch_size) or a group "
             "(train.negative_group), leaves no negative to learn from; give more of either"

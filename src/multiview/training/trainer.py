@@ -194,7 +194,7 @@ class ReportingCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         # A checkpoint holds the interval of the training that wrote it.
-        state.save_steps = args.save_steps
+        state.save_steps = int(args.save_steps)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
