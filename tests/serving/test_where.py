@@ -43,6 +43,7 @@ SCHEMA = pa.schema(
         ("ok", pa.bool_()),
         ("tags", pa.list_(pa.string())),
         ("day", pa.date32()),
+        ("at", pa.time32("s")),
     ]
 )
 TABLE = pa.RecordBatch.from_pylist(ROWS, schema=SCHEMA)
@@ -140,6 +141,7 @@ def test_a_condition_selects_what_a_filter_row_by_row_selects(condition):
         (pa.float32(), [0.5, None, 0.1], "c < 1e300", [True, False, True]),
         (pa.float64(), [2.0**60, None, 2.0**61], "c == 1152921504606846976", [True, False, False]),
         (pa.float64(), [2.0**60, None, 2.0**61], "c >= 1152921504606847000", [True, False, True]),
+        (pa.float32(), [0.5, None, -1.0], f"c > -1{'0' * 39}", [True, False, True]),
         (pa.time32("s"), [time(12, 30), None, time(9)], 'c > "09:00"', [True, False, False]),
         (pa.time64("us"), [time(12, 30), None, time(9)], 'c == "09:00:00"', [False, False, True]),
         (pa.null(), [None, None, None], 'c == "x"', [False, False, False]),
@@ -185,7 +187,10 @@ REFUSED = {
     "n == true": "where, character 6: column n is of type int64: compare it with a value",
     "n < 1.5": "where, character 5: column n is of type int64: compare it with a value",
     "n in (1, 9223372036854775808)": "where, character 10: column n is of type int64: compare it with a value",
-    f"x == 1{'0' * 400}": "where, character 6: column x is of type double: compare it with a value",
+    "at > '12:30+02:00'": "where, character 6: column at is of type time32[s]: compare it with a value",
+    "at > '12:30:00.5'": "where, character 6: column at is of type time32[s]: compare it with a value",
+    "at in (1230)": "where, character 8: column at is of type time32[s]: compare it with a value",
+    "at == 12.5": "where, character 7: column at is of type time32[s]: compare it with a value",
     r"name == '\ud83d\ude0e'": "where, character 9: column name holds no half characters: write the character itself",
     "name": "where, character 1: column name is no condition; compare it with a value",
     "n in (1, x)": "where, character 10: a string, a number, true, false or null is expected here",

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from datetime import datetime, time
 from decimal import Decimal
 from functools import reduce
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,7 +31,7 @@ LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
 CONSTANTS = {"null": None, "true": True, "false": False}
 Mask: TypeAlias = np.ndarray
 """Whether each row satisfies something [rows] bool."""
-Value: TypeAlias = str | bool | int | float | Decimal
+Value: TypeAlias = str | bool | int | float | Decimal | time
 
 SYMBOLS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Is: "is", ast.In: "in",
@@ -182,7 +182,7 @@ class Where:
             case ast.Subscript(value=ast.Name(id="columns"), slice=ast.Constant(value=str(name))):
                 pass
             case ast.Name(id=name) if name not in CONSTANTS:
-                written = ast.get_source_segment(self._flat, node)
+                written = self._flat.encode()[node.col_offset : node.end_col_offset].decode()
                 if written in names:  # Python's parser takes names in NFKC
                     name = written
                 elif name not in names:
@@ -227,10 +227,10 @@ def _true(column: pa.Array) -> Mask:
 def _nearest(value: Value | None, kind: pa.DataType) -> Value | None:
     """The float, perhaps of 32 or 16 bits, that a column holds for a fraction, or for a whole number that floats hold
     only roughly; any other value unchanged."""
-    if isinstance(value, Decimal) or (isinstance(value, int) and abs(value) > 1 << 53):
-        nearest = pa.scalar(float(Decimal(value))).cast(kind).as_py()
-        return nearest if isfinite(nearest) else value
-    return value
+    if isinstance(value, int) and abs(value) > 1 << 53:
+        value = Decimal(value)
+    nearest = pa.scalar(float(value)).cast(kind).as_py() if isinstance(value, Decimal) else inf
+    return nearest if isfinite(nearest) else value
 
 
 def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
@@ -240,8 +240,8 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
             raise TypeError
         if pa.types.is_decimal(kind):
             return pa.scalar(Decimal(str(value)), kind)
-        if pa.types.is_time(kind):
-            return pa.scalar(time.fromisoformat(str(value)), kind)
+        if pa.types.is_time(kind) and isinstance(value, str):
+            value = time.fromisoformat(value)
         if pa.types.is_date(kind):
             return pa.scalar(str(value)).cast(kind)
         if isinstance(kind, pa.TimestampType):  # a time without a zone is UTC if the column has one
