@@ -13,7 +13,7 @@ from multiview.cli.console import Console
 from multiview.cli.options import Debug, DryRun, EarlierStoreUrl, Presets, Settings, StoreUrl, TrackingUri
 from multiview.config.documents import document_names
 from multiview.config.overrides import Overrides, gather, merge, preset_label, validate
-from multiview.errors import counted
+from multiview.errors import counted, naming
 from multiview.evaluation.tables import baseline_of
 from multiview.model.systems import shared
 from multiview.plans import PIPELINES
@@ -102,10 +102,10 @@ def study(
     base, preset = gather(given, settings or []), preset_label(given)
     document.check_given(settings or [])
     shared, opened = merge(base, document.settings), open_store(store)
-    requests = {
-        row: replace(Request.make(document.pipeline, overrides, preset), study=document.name)
-        for row, overrides in document.overrides(base).items()
-    }
+    requests: dict[str, Request] = {}
+    for row, overrides in document.overrides(base).items():
+        with naming(f"row {row}"):
+            requests[row] = replace(Request.make(document.pipeline, overrides, preset), study=document.name)
     paths = {row: evaluation_paths(row, request.plan) for row, request in requests.items()}
     compared = [evaluation for row in paths.values() for evaluation in row]
     comparison = comparison_settings(document, compared, shared)

@@ -13,6 +13,7 @@ from multiview.artifacts.store import Store
 from multiview.config import Comparison, JsonObject, PaperFigures, Section
 from multiview.config.documents import find_document
 from multiview.config.overrides import Overrides, merge, parse_setting, read_preset, validate, value_at
+from multiview.config.section import matching
 from multiview.errors import InputError
 from multiview.evaluation.costs import check_alike
 from multiview.evaluation.tables import baseline_of
@@ -20,7 +21,11 @@ from multiview.plans.plan import Plan
 from multiview.steps.path import StepPath, last_rounds, unfinished_rounds
 from multiview.tracking import TrackedRun
 
-RowName = Annotated[str, Field(coerce_numbers_to_str=True)]
+RowName = Annotated[
+    str,
+    Field(coerce_numbers_to_str=True),
+    matching(r"[^|\r\n]+", "expected a row's name, without | and line ends"),
+]
 
 
 class Study(Section):
@@ -64,12 +69,14 @@ class Study(Section):
             raise ValueError(f"seeds: has one twice, and a run with it would count twice: {list(self.seeds)}")
         if unknown := [seed for seed in self.by_seed if seed not in self.seeds]:
             raise ValueError(f"by_seed.{unknown[0]}: none of the seeds {list(self.seeds)}")
+        given = {f"runs.{row}": changes for row, changes in self.runs.items()}
+        given |= {f"by_seed.{seed}": changes for seed, changes in self.by_seed.items()}
         seeded = (
-            row for row, changes in self.runs.items() if self.seeds and "seed" in changes.get("train", {})
+            at for at, changes in given.items() if self.seeds and "seed" in (changes.get("train") or {})
         )
-        if row := next(seeded, None):
+        if at := next(seeded, None):
             raise ValueError(
-                f"runs.{row}.train.seed: would train the same model for each of the seeds {list(self.seeds)}; leave it out"
+                f"{at}.train.seed: would train the same model for each of the seeds {list(self.seeds)}; leave it out"
             )
         if len(self.runs) * max(1, len(self.seeds)) < 2:
             raise ValueError(

@@ -40,6 +40,7 @@ def test_indexes_have_the_bytes_of_the_formula(tmp_path: Path, kind: str) -> Non
         ("index", "tiny", 150_000, 768, 1.320e9),
         ("index", "compact", 150_000, 768, 0.904e9),
         ("index", "Flat", 300_000, 384, 1.124e9),
+        ("refresh-index", "Flat", 300_000, 384, 1.698e9),
     ],
 )
 def test_an_index_takes_no_more_memory_than_the_formula(

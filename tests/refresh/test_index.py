@@ -146,6 +146,15 @@ def test_a_corpus_that_shrank_gets_fewer_lists(tmp_path, kind):
     )
 
 
+@pytest.mark.parametrize("kind", ["PCA4,IVF{lists},SQ8", "ITQ4,IVF{lists},Flat", "IVF8,Flat"])
+def test_a_corpus_too_small_to_train_an_index_with_is_no_reason_to_fail(tmp_path, kind):
+    vectors = ChangingVectors(tmp_path / "store", index={"kind": kind})
+    model = vectors.model()
+    made = vectors.index(model, vectors.passages(numbered(*range(400))))
+    made = vectors.refresh(made, model, vectors.passages(numbered(0, 1000)))
+    assert header(vectors, made)["drift_added"] > drift.RETRAIN_ADDED and not facts(made)["rebuilt"]
+
+
 @pytest.mark.parametrize("kind", ["exact", "compact", "SQfp16", "IVF4,SQ8,RFlat"])
 def test_the_index_of_an_unchanged_corpus_is_the_old_one(tmp_path, kind):
     """The same digest, so that the gate keeps the champion."""

@@ -65,6 +65,17 @@ def test_a_pickle_in_place_of_any_file_of_a_checkpoint_is_not_run(fit: Fit, tmp_
         file.write_bytes(content)
 
 
+@pytest.mark.parametrize(
+    ("settings", "epochs", "said"), [({}, 1, True), ({}, 2, False), ({"clock": "progress"}, 1, False)]
+)
+def test_a_temperature_that_a_single_epoch_does_not_anneal_is_said(
+    fit: Fit, settings: dict[str, str], epochs: int, said: bool
+) -> None:
+    events = RecordedEvents()
+    fit("out", events, temperature={"schedule": "annealed", **settings}, epochs=epochs)
+    assert any("it stays 1 in a single one" in line for line in events.warnings) == said
+
+
 def test_a_training_that_goes_on_keeps_checkpoints_as_often_as_it_is_told(fit: Fit, tmp_path: Path) -> None:
     kept = KeptCheckpoints(tmp_path / "checkpoints", stop_after=4)
     with pytest.raises(KeyboardInterrupt):
@@ -305,3 +316,6 @@ def test_a_training_without_any_negative_is_refused(
     context = StepContext(Config(train=Train(**options), questions=Questions()), few, {}, RecordedEvents())
     with pytest.raises(InputError, match="leaves no negative to learn from; give more of either"):
         training_data(context, tmp_path)
+    for weight in ("local_weight", "in_sequence_weight"):  # other views of the same passage are negatives
+        train = Train(**options, **{weight: 0.1, "positive": "answer"})
+        training_data(replace(context, settings=Config(train=train, questions=Questions())), tmp_path)

@@ -43,8 +43,6 @@ LIVE_DAYS = 7.0
 """Days that a step may work, or a run may pause between two steps, and still count as alive."""
 START_SECONDS = 60.0
 """Seconds within which the first steps of a run begin."""
-DOWNLOAD_SECONDS = 3600.0
-"""Seconds that a base model may be downloaded before the step that a run lists first."""
 DEAD_SECONDS = 43_200.0
 """Seconds of silence after which a collection counts as dead: half a day, so that the next day's can do the work."""
 ALIVE_SECONDS = 600.0
@@ -121,11 +119,8 @@ def _may_be_running(store: Store, run: str, states: list[StepState], report_kept
     steps = described.steps
     # A repeated command overwrites the states of its run: older states belong to an earlier start.
     first = next((state.started for path in steps for state in states if state.path == path), 0.0)
-    current = [
-        state
-        for state in states
-        if state.started >= first - (START_SECONDS if state.inputs else DOWNLOAD_SECONDS)
-    ]
+    # Steps without inputs may begin long before the one that is listed first, such as a base model's download.
+    current = [state for state in states if not state.inputs or state.started >= first - START_SECONDS]
     finished = {state.path for state in current if state.finished}
     # A step whose pod was ended may begin again on another node.
     failed = any(state.status == "failed" and (state.ended or state.started) >= first for state in current)

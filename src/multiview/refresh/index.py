@@ -37,7 +37,7 @@ RETRAIN_LISTS = 2
 """Ratio of an index's inverted lists to those that its kind has at its size from which it is trained again: a search
 probes few of them, and in an index that shrank they are almost empty."""
 TRAINING_VIEWS = 256
-"""Fewest views from which faiss trains a `QUANTIZER` of eight bits, or most transforms."""
+"""Fewest views from which faiss trains a `QUANTIZER` of eight bits; a transform also needs one for each dimension."""
 QUANTIZER = re.compile("PQ|RQ|LSQ|PCA|ITQ")
 SAMPLED = 4096
 """Most views whose error is measured, both of the added ones and of the others."""
@@ -106,7 +106,7 @@ def _rebuild_or_edit(
         return f"an index of kind {chosen.kind} cannot be edited", None
     factory = factory_string(chosen, corpus.rows, corpus.dim)
     lists = list_count(make_index(chosen, factory, corpus.dim))
-    enough = corpus.rows >= (TRAINING_VIEWS if QUANTIZER.search(factory) else lists or 1)
+    enough = corpus.rows >= (max(TRAINING_VIEWS, corpus.dim) if QUANTIZER.search(factory) else lists or 1)
     if enough and lists and old.header["lists"] >= RETRAIN_LISTS * lists:
         return f"{old.header['lists']:,} inverted lists are too many for {counted(corpus.rows, 'view')}", None
     found = None

@@ -13,7 +13,7 @@ import tokenize
 import unicodedata
 import warnings
 from collections.abc import Iterator
-from datetime import datetime, time
+from datetime import datetime
 from decimal import Decimal
 from functools import reduce
 from math import inf, isfinite
@@ -31,7 +31,7 @@ LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
 CONSTANTS = {"null": None, "true": True, "false": False}
 Mask: TypeAlias = np.ndarray
 """Whether each row satisfies something [rows] bool."""
-Value: TypeAlias = str | bool | int | float | Decimal | time
+Value: TypeAlias = str | bool | int | float | Decimal
 
 SYMBOLS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Is: "is", ast.In: "in",
@@ -241,7 +241,7 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
         if pa.types.is_decimal(kind):
             return pa.scalar(Decimal(str(value)), kind)
         if pa.types.is_time(kind) and isinstance(value, str):
-            value = time.fromisoformat(value)
+            return pa.scalar(f"1970-01-01T{value}").cast(pa.timestamp("us")).cast(kind)
         if pa.types.is_date(kind):
             return pa.scalar(str(value)).cast(kind)
         if isinstance(kind, pa.TimestampType):  # a time without a zone is UTC if the column has one

@@ -53,6 +53,12 @@ def fit_on_processes(prepare: Callable[[StepContext, Path], TrainingData], conte
         context.events.fact(
             questions=stream.count, steps=stream.steps, steps_per_epoch=stream.steps_per_epoch
         )
+        temperature = context.settings.train.temperature
+        by_epoch = temperature.schedule == "annealed" and temperature.clock == "epoch"
+        if by_epoch and stream.steps <= stream.steps_per_epoch:
+            context.events.warning(
+                "train.temperature: annealed by the epoch, it stays 1 in a single one; temperature.clock=progress anneals it"
+            )
         on_processes(partial(fit, data), context)
 
 

@@ -50,6 +50,15 @@ def test_rows_and_seeds_that_make_no_study(project, rows, seeds, line):
         read_study(write(project, runs=ROWS)).chosen(rows, seeds)
 
 
+def test_a_row_that_cannot_run_or_stand_in_a_table_is_named(project, monkeypatch, capsys):
+    with pytest.raises(InputError, match=r"expected a row's name, without \| and line ends"):
+        read_study(write(project, runs={"a": {}, "b|c": {}}))
+    file = write(project, runs={"a": {}, "b": {"train": {"epochs": -1}}})
+    words = ["study", file, "--preset", str(project.folder / "tiny.yaml"), "--dry-run"]
+    said = command(monkeypatch, capsys, *words, status=2)
+    assert said.startswith("error: row b: train.epochs: ")
+
+
 def test_a_study_runs_with_the_seeds_that_are_named(project, monkeypatch, capsys):
     file = write(project, runs=ROWS)
     words = ["--row", "long", "--seed", "3", "--seed", "5", "--dry-run"]
@@ -96,6 +105,9 @@ def test_settings_by_seed_are_those_of_all_rows_with_it(project):
         read_study(write(project, runs=rows, seeds=[1, 2], by_seed=models)).chosen([], [1, 3])
     with pytest.raises(InputError, match=r"by_seed.3: none of the seeds \[1, 2\]"):
         read_study(write(project, runs=rows, seeds=[1, 2], by_seed={3: {}}))
+    with pytest.raises(InputError, match=r"by_seed.2.train.seed: would train the same model"):
+        read_study(write(project, runs=rows, seeds=[1, 2], by_seed={2: {"train": {"seed": 5}}}))
+    read_study(write(project, runs={"a": {"train": None}, "b": {}}, seeds=[1, 2]))
 
 
 def test_a_row_that_sets_a_seed_keeps_it_if_seeds_would_not_train_one_model_again(project):
