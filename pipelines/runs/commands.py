@@ -14,6 +14,7 @@ from multiview.cli.options import Debug, DryRun, EarlierStoreUrl, Presets, Setti
 from multiview.config.documents import document_names
 from multiview.config.overrides import Overrides, gather, merge, preset_label, validate
 from multiview.errors import counted, naming
+from multiview.evaluation.costs import check_alike
 from multiview.evaluation.tables import baseline_of
 from multiview.model.systems import shared
 from multiview.plans import PIPELINES
@@ -120,6 +121,7 @@ def study(
         states = run_and_show(request, opened, tracking_uri, debug, show=False)
         made = {state.path: state.outputs for state in states}
         evaluations |= {name: made[str(path)][names.EVALUATION] for name, path in paths[row].items()}
+        check_alike({name: evaluation.address for name, evaluation in evaluations.items()})
     plan = comparison_of_evaluations("study", evaluations, comparison)
     about: Overrides = {"comparison": comparison.model_dump(include={"seeds_of", "paper"}, mode="json")}
     about["comparison"]["rows"] = list(evaluations)

@@ -59,6 +59,17 @@ def test_a_row_that_cannot_run_or_stand_in_a_table_is_named(project, monkeypatch
     assert said.startswith("error: row b: train.epochs: ")
 
 
+def test_a_row_that_cannot_be_compared_ends_a_study_before_the_next(tmp_path, monkeypatch, capsys):
+    project = Project.make(tmp_path)
+    file = write(
+        project, runs={"a": {}, "b": {"questions": {"dev_limit": 3}}, "c": {"encode": {"question_length": 9}}}
+    )
+    said = study(project, monkeypatch, capsys, file, status=2)
+    assert said.splitlines()[-1].startswith("error: b was not evaluated on the questions of a ")
+    after = study(project, monkeypatch, capsys, file, "--dry-run")
+    assert "  new  " in after.partition("\nc\n")[2] and "  new  " not in after.partition("\nc\n")[0]
+
+
 def test_a_study_runs_with_the_seeds_that_are_named(project, monkeypatch, capsys):
     file = write(project, runs=ROWS)
     words = ["--row", "long", "--seed", "3", "--seed", "5", "--dry-run"]
