@@ -133,7 +133,7 @@ def test_others_recurring_runs_are_left_alone(kubeflow, apply, command):
     assert apply({**NIGHTLY, "name": "third"}, file="other.yaml") == ["third: created"]
     assert names(kubeflow) == ["nightly", "third", "weekly"]
     printed = command(f"schedule status --host {kubeflow.url}").splitlines()
-    shown = ["nightly  0 0 3 * * *  of refresh", "third  0 0 3 * * *  of other"]
+    shown = ["nightly  0 0 3 * * *  of owner refresh", "third  0 0 3 * * *  of owner other"]
     assert [line.partition(":")[0] for line in printed] == shown
     assert "did you mean nightly?" in command(f"schedule delete nihgtly --host {kubeflow.url}", status=2)
     assert "is of no file of schedules" in command(f"schedule delete weekly --host {kubeflow.url}", status=2)
