@@ -49,6 +49,8 @@ AT_ONCE = 50_000
 FIRST, SECOND = "first.parquet", "second.parquet"
 """The corpus, and the corpus at the refresh."""
 SYSTEM = "dual-cross"
+ORIGINS = ("crop", "generator")
+"""Ways in which questions are made."""
 GENERATED = {"max_length": 8, "batch_size": 128}
 """Few long steps of the generator take less time than many short ones."""
 VOCABULARY = _WORDS.split()
@@ -132,7 +134,7 @@ def with_queries(folder: Path, source: str) -> Overrides:
             "rounds": 2,
             "negatives": 1,
             "distill_weight": 1.0,
-            "warm_up": {"max_steps": 2, "negatives": 0},
+            "warm_up": {"max_steps": 2},
         },
         "mining": {"depth": 20, "margin": 0.0, "cross_encoder": str(folder / "teacher")},
         "generation": {
@@ -196,7 +198,7 @@ def rows(folder: Path, passages: int, fewer: int) -> Iterator[Row]:
     crown(store, _champion(store))
     generator = f"{store.url}/{_newest(store, names.GENERATOR).folder}"
     yield from _measured(Request.make("refresh", refreshed(folder, generator)), scenario, store, folder)
-    for origin in ("crop", "generator"):
+    for origin in ORIGINS:
         store = LocalStore(folder / f"store-{origin}")
         yield from _measured(
             Request.make("training", with_made_questions(folder, origin)), scenario, store, folder
@@ -255,6 +257,15 @@ def table(found: Sequence[Row]) -> Iterator[str]:
     for row in found:
         name = f"{row.pipeline}: {row.measured.path}"
         yield f"| {name} | {row.measured.seconds:.0f} | {row.measured.peak / 1e6:,.0f} | {row.stated / 1e6:,.0f} |"
+
+
+def test_its_pipelines_can_be_planned(tmp_path: Path) -> None:
+    trainings = [settings(tmp_path, FIRST), *(with_made_questions(tmp_path, each) for each in ORIGINS)]
+    for request in (
+        *(Request.make("training", each) for each in trainings),
+        Request.make("comparison", compared(tmp_path, FIRST)),
+    ):
+        assert request.plan.nodes
 
 
 @pytest.mark.acceptance
