@@ -71,10 +71,8 @@ class Study(Section):
             raise ValueError(f"by_seed.{unknown[0]}: none of the seeds {list(self.seeds)}")
         given = {f"runs.{row}": changes for row, changes in self.runs.items()}
         given |= {f"by_seed.{seed}": changes for seed, changes in self.by_seed.items()}
-        seeded = (
-            at for at, changes in given.items() if self.seeds and "seed" in (changes.get("train") or {})
-        )
-        if at := next(seeded, None):
+        seeded = (at for at, changes in given.items() if value_at(changes, "train.seed") is not None)
+        if self.seeds and (at := next(seeded, None)):
             raise ValueError(
                 f"{at}.train.seed: would train the same model for each of the seeds {list(self.seeds)}; leave it out"
             )

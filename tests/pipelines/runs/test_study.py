@@ -118,7 +118,8 @@ def test_settings_by_seed_are_those_of_all_rows_with_it(project):
         read_study(write(project, runs=rows, seeds=[1, 2], by_seed={3: {}}))
     with pytest.raises(InputError, match=r"by_seed.2.train.seed: would train the same model"):
         read_study(write(project, runs=rows, seeds=[1, 2], by_seed={2: {"train": {"seed": 5}}}))
-    read_study(write(project, runs={"a": {"train": None}, "b": {}}, seeds=[1, 2]))
+    for train in (None, 5):  # is refused with the row's settings
+        read_study(write(project, runs={"a": {"train": train}, "b": {}}, seeds=[1, 2]))
 
 
 def test_a_row_that_sets_a_seed_keeps_it_if_seeds_would_not_train_one_model_again(project):
