@@ -137,6 +137,10 @@ def test_a_source_of_several_things_is_taken_apart(tmp_path):
         ([latest], ([], [latest], [])),
         ([answers], ([], [], [answers])),
         ([str(alone)], ([str(alone)], [], [])),
+        (
+            [f"{scifact}/{name}" for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv")],
+            ([f"{scifact}/corpus.jsonl"], [], [f"{scifact}/qrels/test.tsv"]),
+        ),
     ):
         assert tuple(sort_by_use(sources, Config()).values()) == uses, sources
 

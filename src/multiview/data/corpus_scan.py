@@ -251,9 +251,8 @@ class CorpusScan:
         for name, (kind, pattern) in product(PASSAGE_COLUMNS, ODD.items()):
             column = table.column(name)
             for row in pc.indices_nonzero(pc.match_substring_regex(column, pattern)).to_pylist():
-                self._report.remark(
-                    kind, f"{self._location(first + row)}: {name} {column[row].as_py()!r:.80}"
-                )
+                line = f"{self._location(first + row)}: {name} {column[row].as_py()!r:.80}"
+                self._report.remark(kind, line)
         drops_empty, news = self._settings.corpus.empty_text == "drop", list[bool]()
         passages = zip(ids, titles, texts, places, strict=False)
         for row, (id_, title, text, (article, begin)) in enumerate(passages, first):
@@ -282,9 +281,8 @@ class CorpusScan:
                 )
                 self._problem(row, "passages of one id whose texts differ", line)
             if not id_:
-                self._problem(
-                    row, "passages without id", ": the passage's id is empty; every passage needs one"
-                )
+                line = ": the passage's id is empty; every passage needs one"
+                self._problem(row, "passages without id", line)
             if NUL in id_:
                 kind = "passages whose id holds a NUL character"
                 self._problem(row, kind, cut_id(id_, ": the passage's id"))

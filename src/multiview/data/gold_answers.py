@@ -119,12 +119,9 @@ class GoldAnswers:
             return now
         grades: dict[str, int] = {}
         for positive, grade in question.grades.items():
-            pieces = self._at_offset.get((question, positive))
-            if pieces is None and (
-                moved or not question.answer_starts or positive != question.positive_ids[0]
-            ):
-                pieces = self._holding.get((question, positive))
-            for id_ in pieces or [positive]:
+            anywhere = moved or not question.answer_starts or positive != question.positive_ids[0]
+            holding = self._holding.get((question, positive)) if anywhere else None
+            for id_ in self._at_offset.get((question, positive)) or holding or [positive]:
                 grades[id_] = max(grade, grades.get(id_, 0))
         if tuple(grades) == question.positive_ids:
             return now

@@ -95,9 +95,12 @@ class Inspection:
 def sort_by_use(source_names: Sequence[str], config: Config) -> dict[Use, list[str]]:
     """Sorts sources into passages, training and dev questions: collections by what they hold, others file by file (`_use`).
 
-    SQuAD's and DPR's JSON are passages only where there is no other source. Raises InputError for an unreadable source.
+    What a named file of judgements brings along counts once. SQuAD's and DPR's JSON are passages only where there is no
+    other source. Raises InputError for an unreadable source.
     """
     by_use: dict[Use, list[str]] = {"corpus": [], "train": [], "dev": []}
+    judgements = [source for source in source_names if sources.named_split(source)]
+    beside = {*sources.expand_sources(judgements, "corpus"), *sources.expand_sources(judgements, "dev")}
     for source in source_names:
         files = sources.expand_source(source, "corpus")
         if judged := sources.judged_uses(source):
@@ -107,9 +110,9 @@ def sort_by_use(source_names: Sequence[str], config: Config) -> dict[Use, list[s
             for use in named if split else judged:
                 by_use[use].append(source)
             continue
-        uses: dict[str, Use] = {file: _use(file, config) for file in files}
+        uses: dict[str, Use] = {file: _use(file, config) for file in files if file not in beside}
         for use in dict.fromkeys(uses.values()):
-            use_files = [file for file in files if uses[file] == use]
+            use_files = [file for file in files if uses.get(file) == use]
             by_use[use] += [source] if len(use_files) == len(files) else use_files
     return by_use
 

@@ -27,8 +27,7 @@ QueriesRow = tuple[str, tuple[str, ...]]
 
 def query_table(rows: Iterable[QueriesRow]) -> pa.Table:
     """Returns the queries of some passages as a table with the columns of their file."""
-    ids, queries = zip(*rows, strict=True)
-    return pa.table([list(ids), [list(each) for each in queries]], schema=SCHEMA)
+    return pa.table([*zip(*rows, strict=True)], schema=SCHEMA)
 
 
 Part = TypeVar("Part")

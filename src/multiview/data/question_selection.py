@@ -227,14 +227,13 @@ def with_known_positives(
             if len(ids) > 1 and all(each in known for each in ids):
                 line = f"question {q.qid}: gold passage {id_!r:.80} is several; write their ids as a list"
                 report.problem("gold passages that are several in one", f'{line}, as in ["a", "b"]')
-        if not unknown:
-            kept.append(q)
-        elif len(unknown) == len(q.positive_ids):
+        if unknown and len(unknown) == len(q.positive_ids):
             report.remark(LOST_GOLD, f"question {q.qid}, passage {unknown[0]}")
-        else:
-            for id_ in unknown:
-                report.remark(UNKNOWN_POSITIVES, f"question {q.qid}, passage {id_}")
-            kept.append(q.with_grades({id_: grade for id_, grade in q.grades.items() if id_ in known}))
+            continue
+        for id_ in unknown:
+            report.remark(UNKNOWN_POSITIVES, f"question {q.qid}, passage {id_}")
+        grades = {id_: grade for id_, grade in q.grades.items() if id_ in known}
+        kept.append(q.with_grades(grades) if unknown else q)
     return kept
 
 

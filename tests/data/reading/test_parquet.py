@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.config import Corpus
+from multiview.config import Corpus, Questions
 from multiview.data.questions import Question
 from multiview.data.reading.parquet import parquet_tables
 from multiview.errors import InputError
@@ -96,6 +96,24 @@ def test_passages_with_columns_of_views_are_carried_along(tmp_path, files):
     table = pq.read_table(done.output["passages"])
     assert table.schema.field("url").type == pa.string()
     assert table.column("tags").to_pylist() == [["t"]] * 25
+
+
+def test_fields_that_one_file_requires_and_another_lacks_are_null(tmp_path, files):
+    """As where a schema with required fields grew."""
+    required = pa.field("x", pa.int64(), nullable=False)
+    kinds = [pa.struct([required]), pa.struct([pa.field("y", pa.string())])]
+    for number, (kind, value) in enumerate(zip(kinds, [{"x": 1}, {"y": "b"}], strict=True)):
+        columns = {"id": [f"p{number}"], "text": ["Orlen has a tower."], "more": pa.array([value], kind)}
+        pq.write_table(pa.table(columns), tmp_path / f"{number}.parquet")
+    sources = tuple(str(tmp_path / f"{number}.parquet") for number in range(2))
+    asked = [
+        {"qid": f"q{n}", "question": f"{n}?", "answers": ["tower"], "positive_ids": [f"p{n}"]}
+        for n in range(2)
+    ]
+    questions = Questions(source=(jsonl(tmp_path / "q.jsonl", *asked),))
+    done = Done(tmp_path / "out", Corpus(source=sources, shards=1), questions)
+    rows = {row["id"]: row["more"] for row in pq.read_table(done.output["passages"]).to_pylist()}
+    assert rows == {"p0": {"x": 1, "y": None}, "p1": {"x": None, "y": "b"}}
 
 
 CHANGES = """

@@ -141,6 +141,19 @@ def test_judgements_have_grades_and_those_not_above_zero_are_no_positives(tmp_pa
     ], "the most relevant first; s has none"
 
 
+@pytest.mark.parametrize("header", ["Query ID,Doc ID,Relevance", "query-id,corpus-id,score"])
+def test_a_header_of_judgements_may_have_blanks_in_its_names(tmp_path, header):
+    queries = put(tmp_path / "queries.tsv", "q\twho?\n")
+    (question,) = questions(queries, put(tmp_path / "qrels.csv", f"{header}\nq,a,2\n"))
+    assert question.positive_ids == ("a",)
+
+
+def test_a_table_with_a_text_is_none_of_judgements(tmp_path):
+    """Though it has columns that may be a document, a question's topic and a grade."""
+    corpus = put(tmp_path / "corpus.csv", "docid,topic,label,text\n1,2,3,Orlen has a tower.\n")
+    assert [row["text"] for row in passages(corpus)] == ["Orlen has a tower."]
+
+
 def test_queries_and_their_judgements_may_both_be_named(tmp_path):
     folder = str(beir(tmp_path / "scifact", "train", "test"))
     named = [f"{folder}/queries.jsonl", f"{folder}/qrels/test.tsv"]

@@ -31,6 +31,15 @@ def test_rows_of_questions_that_cannot_be(tmp_path, change, message):
     assert "q.jsonl row 2" in str(error.value)
 
 
+def test_whole_numbers_are_read_as_pandas_writes_them_beside_missing_ones(tmp_path):
+    rows = 'qid,question,answers,positive_ids,answer_starts,relevance\nq,Who?,"[""I""]",a,34.0,2.0\n'
+    (file := tmp_path / "q.csv").write_text(rows)
+    assert questions(str(file)) == [Question("q", "Who?", ("I",), (34,), ("a",), (2,))]
+    file.write_text(rows.replace("2.0", "2.5"))
+    with pytest.raises(InputError, match=r"relevance are whole numbers, not"):
+        questions(str(file))
+
+
 def test_nan_in_questions_is_missing_too(tmp_path):
     row = {"qid": "q", "question": "x?", "answers": ["a", NAN], "positive_ids": "p", "answer_starts": NAN}
     assert questions(jsonl(tmp_path / "q.jsonl", row)) == [Question("q", "x?", ("a",), None, ("p",))]

@@ -84,6 +84,17 @@ def test_a_column_that_later_rows_lack_is_named(tmp_path):
         passages(jsonl(tmp_path / "p.jsonl", *rows))
 
 
+@pytest.mark.parametrize("kept", [1, 999])
+def test_a_null_that_a_later_row_of_jsonl_leaves_out_is_null(tmp_path, kept):
+    """Whether the rows before fill a table of a thousand or not."""
+    rows = [{"id": str(n), "body": "x", "head": "h", "year": n} for n in range(kept)]
+    file = jsonl(tmp_path / "p.jsonl", *rows, {"id": "a"}, {"id": "b", "body": "y"})
+    read = passages(file, columns={"text": "body", "title": "head"})
+    assert [(row["title"], row["text"]) for row in read[-2:]] == [("", ""), ("", "y")]
+    with pytest.raises(InputError, match=r"p\.jsonl: no column 'lead' among id, body, head, year"):
+        passages(file, columns={"text": "lead"})
+
+
 def test_tables_hold_a_thousand_rows_at_most(tmp_path):
     rows = [{"id": str(i), "text": "x"} for i in range(2500)]
     sizes = [1000, 1000, 500]

@@ -155,6 +155,13 @@ def test_a_source_is_a_file_a_folder_or_a_pattern_with_variables(tmp_path, monke
     assert expand_source("${SOME_DATA}/b.jsonl", "corpus") == [b]
     assert expand_source(str(tmp_path / "*.jsonl"), "corpus") == [b]
     assert expand_sources([b, str(tmp_path)], "corpus") == [b, a]
+    for name in (".checkpoints/a.jsonl", "_temporary/0/a.jsonl", "part/c.jsonl", "part/README.jsonl"):
+        (tmp_path / "deeper" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "deeper" / name).touch()
+    for pattern in ("deeper/*/*.jsonl", "deeper/**/*.jsonl"):
+        assert expand_source(str(tmp_path / pattern), "corpus") == [str(tmp_path / "deeper/part/c.jsonl")]
+    asked_for = str(tmp_path / "deeper/.checkpoints/*.jsonl")
+    assert expand_source(asked_for, "corpus") == [str(tmp_path / "deeper/.checkpoints/a.jsonl")]
     monkeypatch.chdir(tmp_path)
     assert expand_sources(["b.jsonl", "./b.jsonl", f"file://{b}", "."], "corpus") == [b, a], "each file once"
 
@@ -198,6 +205,44 @@ def test_names_that_speak_of_one_split_or_have_their_judgements_are_read(tmp_pat
         return
     with pytest.raises(InputError, match="a split beside"):
         expand_source(str(tmp_path), "dev")
+
+
+@pytest.mark.parametrize("names", [["dev.jsonl"], ["dev.jsonl", "test.jsonl"], ["nq-validation.jsonl"]])
+def test_a_folder_of_splits_without_one_to_train_on_has_no_training_questions(tmp_path, names):
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=rf"{names[0]}: not for training by its name, .*questions\.source"):
+        expand_source(str(tmp_path), "train")
+    assert expand_source(str(tmp_path / names[0]), "train") == [str(tmp_path / names[0])]
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+def test_files_that_are_numbered_are_all_there(tmp_path, hashed):
+    """In a folder of tables and in a collection, as `datasets` writes them, with a hash before it had none."""
+
+    def put(folder: str, *names: str) -> None:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        for name in names:
+            end = f"-{hashlib.sha256(name.encode()).hexdigest()[:16]}" if hashed else ""
+            (tmp_path / folder / f"{name}{end}.parquet").touch()
+
+    put("plain", "train-00000-of-00002")
+    put("corpus", "corpus-00000-of-00002")
+    put("queries", "queries-00000-of-00001")
+    put("qrels", "test-00000-of-00001")
+    for name in ("corpus/.DS_Store", "queries/_SUCCESS", "qrels/README.md"):
+        (tmp_path / name).touch()
+    for folder in (tmp_path / "plain", tmp_path):
+        with pytest.raises(
+            InputError, match=r": 1 of 00002 files (train|corpus)-\*-of-00002\.parquet are there"
+        ):
+            expand_source(str(folder), "corpus")
+    put("plain", "train-00001-of-00002")
+    put("corpus", "corpus-00001-of-00002")
+    assert len(expand_source(str(tmp_path / "plain"), "corpus")) == 2
+    assert len(expand_source(str(tmp_path), "corpus")) == 2
+    asked = expand_source(str(tmp_path), "dev")
+    assert [name.split("/")[-2] for name in asked] == ["queries", "qrels"]
 
 
 def test_a_pipe_is_no_file(tmp_path):

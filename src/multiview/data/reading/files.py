@@ -78,7 +78,7 @@ FOREIGN = {
     rb"Obj\x01": ("an Avro file", EXPORT),
     rb"\x80[\x02-\x05][\x00-\xff]": ("a Python pickle", EXPORT),
     rb"\x89HDF\r\n": ("an HDF5 file", EXPORT),
-    rb"SQLite format 3\x00|(?s:.{8})DUCK": ("a database of SQLite or DuckDB", EXPORT),
+    rb"SQLite format 3\x00|(?s:.{8})DUCK[\x00-\xff]\x00": ("a database of SQLite or DuckDB", EXPORT),
     rb"7z\xbc\xaf|Rar!\x1a|\x04\x22\x4d\x18|\xff\x06\x00\x00sNaPpY|LZIP\x01|\]\x00\x00|x[\x9c\xda]|\x1f\x9d|(?s:.{257})ustar(\x00|  \x00)": (
         "an archive, or compressed in a way that is not read",
         UNPACK,

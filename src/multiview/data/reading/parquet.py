@@ -145,11 +145,11 @@ def _plain_type(kind: pa.DataType, bytes_as: pa.DataType) -> pa.DataType:
     if not kind.num_fields:
         return kind
     fields = [kind.field(number) for number in range(kind.num_fields)]
-    fields = [field.with_type(_plain_type(field.type, bytes_as)) for field in fields]
+    fields = [field.with_type(_plain_type(field.type, bytes_as)).with_nullable(True) for field in fields]
     if pa.types.is_struct(kind):
         return pa.struct(fields)
     if pa.types.is_map(kind):
-        return pa.map_(fields[0].type.field(0), fields[0].type.field(1), kind.keys_sorted)
+        return pa.map_(*(field.type for field in fields[0].type), kind.keys_sorted)
     if pa.types.is_fixed_size_list(kind):
         return pa.list_(fields[0], kind.list_size)
     return pa.large_list(fields[0]) if pa.types.is_large_list(kind) else pa.list_(fields[0])

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
 from multiview.data.questions import LARGEST_GRADE
+from multiview.data.reading.columns import PASSAGE_COLUMNS
 from multiview.data.reading.files import COMPRESSIONS, base_name, head, is_parquet, lines, plain_name
 from multiview.data.reading.json_rows import rows_of
 from multiview.data.reading.parquet import refuse_rounded
@@ -66,7 +67,8 @@ def is_qrels(line: str) -> bool:
     A TREC run counts as well, so that it is later refused as a run.
     """
     cells = _cells(line)
-    return bool(judged_columns(cells)) or _is_trec(cells) or bool(RUN.fullmatch(line))
+    named = judged_columns(cells) or judged_columns(_cells(line, by_commas=True))
+    return bool(named) or _is_trec(cells) or bool(RUN.fullmatch(line))
 
 
 def _is_trec(cells: Sequence[str]) -> bool:
@@ -82,7 +84,8 @@ def judged_columns(names: Sequence[str]) -> list[int]:
     """Returns the positions of question, passage and grade among up to four column names; empty if any is missing."""
     plain = [re.sub("[-_ ]", "", name.lower()) for name in names]
     places = [next((n for n, name in enumerate(plain) if name in known), -1) for known in JUDGED]
-    return [] if -1 in places or len(names) > 4 else places
+    has_text = not {"question", "text", *PASSAGE_COLUMNS["text"]}.isdisjoint(map(str.lower, names))
+    return [] if -1 in places or len(names) > 4 or has_text else places
 
 
 def judgements(files: Iterable[str], report: Report) -> dict[str, dict[str, int]]:
@@ -141,7 +144,7 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
         is_judgement = _is_trec(cells) or three  # an id may begin with #
         if not any(cells) or (line.startswith("#") and not is_judgement):
             continue
-        if named := judged_columns(cells):
+        if named := judged_columns(cells) or judged_columns(_cells(line, by_commas=True)):
             header, by_commas = named, "," in line
             continue
         places = header or ([0, 2, 3] if len(cells) == 4 else [0, 1, 2])
@@ -215,6 +218,11 @@ def of_use(files: list[str], use: Use) -> list[str]:
     if found := next((found for found in of_splits if len(found) < len(files)), None):
         return found
     named = {named_use(file): file for file in reversed(files)}
+    if use == "train" and {*named} == {"dev"}:
+        raise InputError(
+            f"{named['dev']}: not for training by its name, and nothing else is there; name the file as {SETTING[use]} if that "
+            "is meant"
+        )
     # Triples name the training questions by themselves.
     triples = use == "train" and any("triples" in plain_name(file) for file in files)
     if {*SPLITS} <= {*named} and not triples:
@@ -252,7 +260,9 @@ def names_beside(file: str, use: Use) -> list[str]:
 
 def split_of(file: str) -> str:
     """Returns the split of a file of judgements, taken from its name; empty for other files."""
-    named = re.fullmatch(r"(qrels\.)?(.+?)(-\d+-of-\d+)?\.(tsv|csv|txt|jsonl|parquet)", plain_name(file))
+    named = re.fullmatch(
+        r"(qrels\.)?(.+?)(-\d+-of-\d+(-[0-9a-f]{16})?)?\.(tsv|csv|txt|jsonl|parquet)", plain_name(file)
+    )
     return named[2] if named and (named[1] or folder_of(file) == "qrels") else ""
 
 

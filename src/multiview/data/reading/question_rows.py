@@ -14,7 +14,7 @@ from multiview.errors import InputError, counted, naming
 
 NO_TEXT = (bool, bytes, list, dict)
 """Types of values that cannot be a question's id or text."""
-DIGITS = re.compile("[0-9]{1,15}")
+DIGITS = re.compile(r"([0-9]{1,15})(\.0+)?")
 LARGEST_OFFSET = (1 << 31) - 1
 """The largest offset: `questions.parquet` has 32 bits for each."""
 
@@ -100,7 +100,7 @@ def _numbers(row: Row, name: str, of: Sequence[str], noun: str) -> tuple[int, ..
 def _whole(value: Any) -> Any:
     """Returns an int for digits, as in CSV, or 30.0, as tools without nullable integers write it; else the value."""
     if isinstance(value, str):
-        return int(value) if DIGITS.fullmatch(value) else value
+        return int(found[1]) if (found := DIGITS.fullmatch(value)) else value
     return int(value) if isinstance(value, float | Decimal) and value % 1 == 0 else value
 
 

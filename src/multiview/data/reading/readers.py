@@ -54,6 +54,7 @@ def passage_tables(
     found = FORMATS[detect(file, form, "corpus.format", columns.values())]
     if found.passages is None:
         raise InputError(f"{base_name(file)}: no passages in it, but {found.about}; see corpus.source")
+    required = [name for name in PASSAGE_COLUMNS if name != "title" or name in columns]
     remarked: set[str] = set()
     for table in with_nested_columns(found.passages(file), columns.values(), file):
         present = table.column_names
@@ -67,16 +68,14 @@ def passage_tables(
             line = f"{base_name(file)}: if column {other!r} has them, set corpus.columns={{title: {other!r}}}"
             report.remark(NO_TITLES, line)
             remarked.add("title")
+        require(required, matched, columns, present, base_name(file), "corpus.columns")
+        required = ["id"]  # in later rows of JSON, what is null may be left out
         columns = {**{name: matched[name] for name in ("id", "text") if name in matched}, **columns}
-        yield _as_passages(table, columns, file)
+        yield _as_passages(table, matched, file)
 
 
-def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.Table:
+def _as_passages(table: pa.Table, matched: Mapping[str, str], file: str) -> pa.Table:
     """Returns the table with our three columns as strings, then the other columns."""
-    present = table.column_names
-    matched = match_columns(columns, PASSAGE_COLUMNS, present)
-    required = [name for name in PASSAGE_COLUMNS if name != "title" or "title" in columns]
-    require(required, matched, columns, present, base_name(file), "corpus.columns")
     ours: dict[str, pa.Array | pa.ChunkedArray] = {}
     for name in PASSAGE_COLUMNS:
         if (column := matched.get(name)) is None:
@@ -89,7 +88,7 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
         shown = ["" if text is None or is_blank(text) else text for text in texts.to_pylist()]
         ours[name] = pa.array(shown, pa.string())
     taken = {*matched.values(), *PASSAGE_COLUMNS, *DERIVED_COLUMNS}
-    rest = {name: table.column(name) for name in present if name not in taken}
+    rest = {name: table.column(name) for name in table.column_names if name not in taken}
     return pa.table(ours | rest)
 
 

@@ -31,8 +31,8 @@ from multiview.data.reading.qrels import (
 from multiview.errors import InputError
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
-SHARD = re.compile(r"(.*?)\d+-of-(\d+)(|\D.*)")
-"""The name of one of a data set's numbered files, such as `train-00000-of-00004.parquet`."""
+SHARD = re.compile(r"(.*?)\d+-of-(\d+)(?:-[0-9a-f]{16})?(|[^\d/][^/]*)", re.DOTALL)
+"""The path of one of a data set's numbered files, such as `train-00000-of-00004.parquet`, also with a hash at the end."""
 LAKES = {
     "_delta_log": "a Delta table",
     ".hoodie": "a Hudi table",
@@ -106,8 +106,10 @@ def _files(fs: AbstractFileSystem, path: str, address: str, use: Use) -> list[st
     if fs.isdir(path):
         files = _folder_files(fs, path, use)
     elif not is_web(address) and re.search(r"[*?\[]", path):
-        names = sorted(str(name) for name in fs.glob(path) if not MARKER.fullmatch(base_name(str(name))))
-        files = [name for name in names if _is_file(fs, name)]
+        fixed = len(re.split(r"[*?\[]", path)[0].rpartition("/")[0])
+        names = (name for name in map(str, fs.glob(path)) if not is_metadata(name))
+        shown = (name for name in names if not any(map(MARKER.fullmatch, name[fixed:].split("/"))))
+        files = [name for name in sorted(shown) if _is_file(fs, name)]
         _refuse_lakes(fs, files)
     elif isinstance(fs, LocalFileSystem) and os.path.lexists(path):
         raise _no_file(fs, path)
@@ -129,9 +131,7 @@ def question_groups(sources: Iterable[str], use: Use) -> list[list[str]]:
     each = [expand_source(source, use) for source in sources]
     collections = [files for files in each if any(map(split_of, files)) and not all(map(split_of, files))]
     together = {file for files in collections for file in files}
-    single = dict.fromkeys(
-        file for files in each if files not in collections for file in files if file not in together
-    )
+    single = dict.fromkeys(file for files in each for file in files if file not in together)
     return [*collections, list(single)] if single else collections
 
 
@@ -178,23 +178,34 @@ def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
     pointers = (name for name in sorted(bases) if name.endswith(".dvc") and format_by_suffix(name[:-4]))
     if gone := next((name for name in pointers if name[:-4] not in bases), None):
         raise InputError(f"{folder}/{gone}: a DVC pointer, and its file is not there; run dvc pull")
-    data = (name for name in names if format_by_suffix(name) and not is_metadata(name))
-    files = [name for name in data if _is_file(fs, name)]
-    inner = [name for name in names if base_name(name) in FOLDERS and fs.isdir(name)]
-    inner = sorted(name for folder in inner for name in _listed(fs, folder))
+    files = _data_files(fs, names)
+    inner = (name for name in names if base_name(name) in FOLDERS and fs.isdir(name))
+    inner = [name for each in inner for name in _data_files(fs, _listed(fs, each))]
     if (collection := collection_files([*files, *inner], use)) is not None:
+        _refuse_incomplete(folder, collection)
         return collection
     _refuse_lakes(fs, files or [f"{folder}/data/of.parquet"])
-    parts = Counter(match.groups() for file in files if (match := SHARD.fullmatch(base_name(file))))
-    versions = Counter((before, after) for before, _, after in parts)
-    for (before, total, after), number in parts.items():
-        if number < int(total) or versions[before, after] > 1:
-            raise InputError(
-                f"{folder}: {number} of {total} files {before}*-of-{total}{after} are there, the others are missing or of "
-                "another number; name the files if that is meant"
-            )
+    _refuse_incomplete(folder, files)
     files = [name for name in files if format_by_suffix(name) != "text" or says_qrels(name)] or files
     return files if use == "corpus" else of_use(files, use)
+
+
+def _data_files(fs: AbstractFileSystem, names: Iterable[str]) -> list[str]:
+    """Returns those of `names` that are files of a known format and hold data."""
+    data = (name for name in names if format_by_suffix(name) and not is_metadata(name))
+    return [name for name in data if _is_file(fs, name)]
+
+
+def _refuse_incomplete(folder: str, files: Iterable[str]) -> None:
+    """Raises InputError for numbered files some of which are missing."""
+    parts = Counter(match.groups() for file in files if (match := SHARD.fullmatch(file)))
+    versions = Counter((before, after) for before, _, after in parts)
+    for (before, total, after), number in parts.items():
+        if number != int(total) or versions[before, after] > 1:
+            raise InputError(
+                f"{folder}: {number} of {total} files {before.rpartition('/')[2]}*-of-{total}{after} are there, the others "
+                "are missing or of another number; name the files if that is meant"
+            )
 
 
 def unread_files(source: str, files: Collection[str]) -> list[str]:

@@ -45,11 +45,8 @@ def shape_of(names: Collection[str], mapped: Collection[str] = ()) -> str:
     `positive_ids`, which name passages of another file.
     """
     mapped_here = set(mapped) & set(names)
-    if (
-        "positive_ids" in names
-        and (mapped_here or _named(names, ("qid", "_id")))
-        and not _named(names, POSITIVES)
-    ):
+    has_ids = mapped_here or _named(names, ("qid", "_id"))
+    if has_ids and "positive_ids" in names and not _named(names, POSITIVES):
         return ""
     if set(names) >= SQUAD and not mapped_here - SQUAD - {"id", "title"}:
         return "squad"
