@@ -67,9 +67,9 @@ def compile_(
 
     store = store and check_store(store)
     check_folder("--out", out)
-    for name in [pipeline] if pipeline else PIPELINES:
-        request, target = Request.from_settings(name, presets, settings), out / f"{name}.yaml"
-        print(compile_request(request, target, store))
+    names = [pipeline] if pipeline else PIPELINES
+    for request in [Request.from_settings(name, presets, settings) for name in names]:
+        print(compile_request(request, out / f"{request.plan.name}.yaml", store))
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -119,19 +120,25 @@ class Study(Section):
 
     def overrides(self, base: Overrides) -> dict[str, Overrides]:
         """Returns all overrides of each row: the row's over the study's over `base`, without `comparison.baseline`,
-        which names one of the rows. A row that sets a seed itself keeps it."""
+        which names one of the rows. Raises InputError for a stage of training with one seed for all of the study's."""
         base = merge(base, self.settings)
         if comparison := base.get("comparison"):
             base |= {"comparison": {name: of for name, of in comparison.items() if name != "baseline"}}
         if not self.seeds:
             return {row: merge(base, changes) for row, changes in self.runs.items()}
-        return {
+        rows = {
             _seeded(row, seed): merge(
                 base, {"model": {"seed": seed}, "train": {"seed": seed}}, self.by_seed.get(seed, {}), changes
             )
             for row, changes in self.runs.items()
             for seed in self.seeds
         }
+        for row, stage in product(rows, ("warm_up", "round_two")):
+            if value_at(rows[row], f"train.{stage}.seed") is not None:
+                raise InputError(
+                    f"{row}: train.{stage}.seed would be one for all of the seeds {list(self.seeds)}; leave it out"
+                )
+        return rows
 
 
 def _seeded(row: str, seed: int) -> str:

@@ -15,7 +15,7 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.cli.lookup import Lookup
 from multiview.errors import InputError
-from multiview.steps.events import MetricEvent
+from multiview.steps.events import EventLog, MetricEvent
 from multiview.tracking import step_runs
 from multiview.tracking.mlflow_runs import fill, log_metrics, parameters
 from tests.fixtures.reported_run import ReportedRun
@@ -82,6 +82,22 @@ def test_a_logged_model_leads_to_its_artifact(expected, uri, tmp_path):
     assert typed == reference
     with pytest.raises(InputError, match="^MLflow at .*camvr"):
         tracking.logged_model(uri, "camvr")
+
+
+def test_what_a_resumed_step_warns_of_again_is_said_once(tmp_path, uri):
+    reported = ReportedRun(tmp_path, uri, "resumed")
+    reported.events("camvr/round-2/train", "t")
+    first, second = (EventLog(reported.store, f"model/camvr-round-2-train/attempts/{name}") for name in "at")
+    first.warning("few negatives")
+    second.warning("few negatives")
+    second.warning("few questions")
+    second.resume(first.text())
+    tracking.ship(reported.store, reported.run.id, uri)
+    _, tags, *_ = reported.seen()["camvr/round-2/train"]
+    assert {name: text for name, text in tags.items() if name.startswith("warning")} == {
+        "warning.0": "few negatives",
+        "warning.1": "few questions",
+    }
 
 
 def test_a_model_that_a_step_only_reads_has_the_settings_that_made_it(tmp_path, uri):

@@ -305,13 +305,18 @@ def test_a_process_drives_one_gpu(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "options"), [((0, 1), {"batch_size": 1}), ((0, 1), {"negative_group": 1}), ((0, 0), {})]
+    ("asked", "options"),
+    [((0, 1), {"batch_size": 1}), ((0, 1), {"negative_group": 1}), ((0, 0), {}), ((0, 8), {})],
 )
 def test_a_training_without_any_negative_is_refused(
     tmp_path: Path, asked: tuple[int, int], options: dict[str, Any]
 ) -> None:
     passages = [training_material.passage(number) for number in range(8)]
-    questions = [training_material.question(n, passages[of]) for n, of in enumerate(asked)]
+    passages.append(replace(passages[0], id="p8"))
+    questions = [
+        replace(training_material.question(n, passages[of % 8]), positive_ids=(passages[of].id,))
+        for n, of in enumerate(asked)
+    ]
     few = training_material.training_inputs(tmp_path, passages, questions, {})
     context = StepContext(Config(train=Train(**options), questions=Questions()), few, {}, RecordedEvents())
     with pytest.raises(InputError, match="leaves no negative to learn from; give more of either"):

@@ -52,7 +52,8 @@ def _log_events(shipment: Shipment, child: MlflowRun, state: StepState) -> None:
     """Logs a step's parameters, metrics and tags; the tag that counts shipped events comes last. Metrics that an
     earlier call shipped without that tag are shipped again as exact duplicates, which MLflow drops."""
     events = list(read_events(shipment.store, state.attempt)) if state.attempt else []
-    warnings = [event.text for event in events if isinstance(event, WarningEvent)]
+    # A resumed step gives its warnings once more.
+    warnings = list(dict.fromkeys(event.text for event in events if isinstance(event, WarningEvent)))
     first = next((output.record_in(shipment.store) for output in state.outputs.values()), None)
     tags = step_tags(state, first, warnings, shipment.corpus)
     tags[names.TAG_SHIPPED] = str(len(events))

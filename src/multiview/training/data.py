@@ -95,7 +95,11 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
         short_of_negatives += len(set().union(*of.values())) < settings.negatives
         needed |= dict.fromkeys(chain(*of.values()))
     own_views = settings.local_weight or settings.in_sequence_weight
-    alone = 1 in (stream.batch_size, settings.negative_group, len({*chain(*positives)}))
+    alone = 1 in (
+        stream.batch_size,
+        settings.negative_group,
+        len({equal.get(id_, id_) for id_ in chain(*positives)}),
+    )
     if alone and not (by_source or own_views):
         raise InputError(
             f"{source}: without hard negatives, one passage, or one question in a batch (train.batch_size) or a group "

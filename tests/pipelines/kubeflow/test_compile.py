@@ -9,11 +9,13 @@ import yaml
 
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather
+from multiview.errors import InputError
 from multiview.plans import PIPELINES
 from multiview.plans.plan import Output, Plan
 from multiview.plans.request import Request, describe
 from multiview.steps.path import StepPath
 from multiview.steps.runs import read_states, remove_state, write_run
+from pipelines.__main__ import compile_
 from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.submission import Submission
 from pipelines.runs.local import found_states
@@ -90,6 +92,12 @@ class Graph:
 def _channels(items: list[str], inputs: Ir) -> list[Any]:
     """The origins of a list whose items are placeholders of further inputs."""
     return [inputs[name] for item in items for name in re.findall(r"pipelinechannel--[\w-]+", item)]
+
+
+def test_nothing_is_written_where_the_settings_suit_not_all_pipelines(tmp_path):
+    with pytest.raises(InputError, match="a refresh trains no generator"):
+        compile_(out=tmp_path / "compiled", presets=["dual-cross"])
+    assert not (tmp_path / "compiled").exists()
 
 
 @pytest.mark.parametrize("name", [*PIPELINES, *MADE])

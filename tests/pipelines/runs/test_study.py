@@ -118,6 +118,15 @@ def test_settings_by_seed_are_those_of_all_rows_with_it(project):
         read_study(write(project, runs=rows, seeds=[1, 2], by_seed={3: {}}))
     with pytest.raises(InputError, match=r"by_seed.2.train.seed: would train the same model"):
         read_study(write(project, runs=rows, seeds=[1, 2], by_seed={2: {"train": {"seed": 5}}}))
+    for stage in ("warm_up", "round_two"):  # wherever it was given
+        pinned = {"train": {stage: {"seed": 5}}}
+        study = read_study(write(project, runs={"a": {}, "b": pinned}, seeds=[1, 2]))
+        with pytest.raises(
+            InputError, match=rf"b/seed-1: train.{stage}.seed would be one for all of the seeds"
+        ):
+            study.overrides({})
+        with pytest.raises(InputError, match=rf"a/seed-1: train.{stage}.seed would be one"):
+            study.overrides(pinned)
     for train in (None, 5):  # is refused with the row's settings
         read_study(write(project, runs={"a": {"train": train}, "b": {}}, seeds=[1, 2]))
 

@@ -44,7 +44,8 @@ def check(model: Model, train: Train) -> None:
         )
     if train.in_sequence_weight and train.positive == "max":
         raise InputError(
-            "train.in_sequence_weight: with train.positive=max it would be the local loss; set train.local_weight instead"
+            "train.in_sequence_weight: with train.positive=max it would be the local loss: set train.local_weight "
+            "instead, and this to 0"
         )
     if train.validate_steps is not None and kind.reads_queries:
         raise InputError(
@@ -53,11 +54,13 @@ def check(model: Model, train: Train) -> None:
         )
     if train.temperature.schedule == "annealed" and train.temperature.value != Temperature().value:
         raise InputError(
-            "train.temperature.value: an annealed one has no value; set train.temperature.schedule=fixed too"
+            "train.temperature.value: an annealed one has no value: set train.temperature.schedule=fixed too, or the value "
+            f"back to {Temperature().value:g}"
         )
     if train.warmup_steps is not None and train.warmup_ratio != Train().warmup_ratio:
         raise InputError(
-            "train.warmup_ratio: train.warmup_steps comes before it; set train.warmup_steps=null too"
+            "train.warmup_ratio: train.warmup_steps comes before it: set train.warmup_steps=null too, or the ratio back to "
+            f"{Train().warmup_ratio:g}"
         )
     if not train.negatives and 1 in (train.batch_size, train.negative_group):
         alone = "batch_size" if train.batch_size == 1 else "negative_group"
@@ -66,5 +69,5 @@ def check(model: Model, train: Train) -> None:
         )
     if train.validate_steps is None and train.patience is not None:
         raise InputError(
-            "train.patience counts validations, and there are none: set train.validate_steps too"
+            "train.patience counts validations, and there are none: set train.validate_steps too, or this to null"
         )
