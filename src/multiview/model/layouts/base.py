@@ -8,14 +8,12 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from multiview.config import Model, Pooling
+from multiview.data.passages import Passage
+from multiview.data.tokens import Span
 from multiview.errors import InputError, counted
-
-if TYPE_CHECKING:
-    from multiview.data.passages import Passage
-    from multiview.data.tokens import Span
 
 PreTrainedTokenizer: TypeAlias = Any
 """A transformers tokenizer. Its class takes seconds to import, and types the id of a token as int, str, list or None."""
@@ -41,7 +39,7 @@ class View:
     """
 
     runs: tuple[TokenRange, ...]
-    span: "Span | None" = None
+    span: Span | None = None
     padding: bool = False
 
 
@@ -49,7 +47,7 @@ class View:
 class Part:
     """The part of a passage that a view represents (see `View`)."""
 
-    span: "Span | None" = None
+    span: Span | None = None
     padding: bool = False
 
 
@@ -177,10 +175,10 @@ class Layout(ABC):
         return 1
 
     @abstractmethod
-    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+    def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:
         """Returns the sequences of `passage`, which include `queries` in architectures that read them."""
 
-    def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
+    def parts(self, passage: Passage, queries: Sequence[str] = ()) -> list[Part]:
         """Returns the parts that the views of all sequences of `passage` represent.
 
         A layout whose parts do not depend on tokens finds them without tokenising, which would take most of the time.
@@ -220,8 +218,6 @@ class Layout(ABC):
 
     def check_prompts(self) -> None:
         """Raises InputError for a prompt that leaves a text no room, or that spells a special token."""
-        from multiview.data.passages import Passage
-
         empty = {"question": self.question(""), "passage": self.passage(Passage("", "", "", ()))[0]}
         for name, sequence in empty.items():
             prompt, length = getattr(self, f"{name}_prompt"), getattr(self.settings, f"{name}_length")
@@ -291,7 +287,7 @@ class Layout(ABC):
         """
         return 0 if self.settings.include_prompt or not prompt else len(before) + self._prompt_lengths[prompt]
 
-    def _whole(self, length: int, span: "Span | None" = None, left_out: int = 0) -> View:
+    def _whole(self, length: int, span: Span | None = None, left_out: int = 0) -> View:
         """Returns the only view of a sequence: its first token, the mean of all tokens, their sum, or its last token.
 
         The mean skips the first `left_out` tokens; in a layout `as_base`, the token after them counts as the first.
@@ -306,7 +302,7 @@ class Layout(ABC):
         """Returns the snippets that viewer tokens start from: the given ones, or none unless `model.init` is snippet-mean."""
         return tuple(snippets) if self.settings.init == SNIPPET_MEAN else ()
 
-    def _title_and_text(self, passage: "Passage", room: int) -> list[int]:
+    def _title_and_text(self, passage: Passage, room: int) -> list[int]:
         """Returns `prompt title [SEP] text [SEP]` in at most `room` tokens: the end of the text is cut, the last `[SEP]` is kept.
 
         Without a title the first `[SEP]` is left out too. Where the tokenizer has no `[SEP]`, a space separates title

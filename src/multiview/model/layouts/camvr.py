@@ -1,15 +1,12 @@
 """CAMVR: a viewer token before each of the passage's n snippets."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from multiview.config import Model
+from multiview.data.passages import Passage
 from multiview.errors import InputError, counted
 from multiview.model.layouts.base import Layout, Part, TokenRange, TokenSequence, View
 from multiview.model.layouts.snippets import snippet_spans, split_snippets
-
-if TYPE_CHECKING:
-    from multiview.data.passages import Passage
 
 PADDING = Part(padding=True)
 
@@ -65,7 +62,7 @@ class Camvr(Layout):
     def max_views(self) -> int:
         return self.settings.views
 
-    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+    def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:
         n = self.settings.views
         marks = [[viewer] for viewer in self._viewers[1:]] or [[]] * n
         snippets = split_snippets(
@@ -91,7 +88,7 @@ class Camvr(Layout):
         whole = self._whole(len(ids), (0, len(passage.text)), left_out)
         return [TokenSequence(ids, tuple(views) or (whole,), snippets=self._starts(ranges))]
 
-    def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
+    def parts(self, passage: Passage, queries: Sequence[str] = ()) -> list[Part]:
         if not self._viewers:
             return super().parts(passage, queries)  # a snippet without word pieces has no view
         settings = self.settings

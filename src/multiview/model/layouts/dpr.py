@@ -1,12 +1,9 @@
 """DPR: one vector per passage."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from multiview.data.passages import Passage
 from multiview.model.layouts.base import Layout, Part, TokenSequence
-
-if TYPE_CHECKING:
-    from multiview.data.passages import Passage
 
 
 class Dpr(Layout):
@@ -25,12 +22,12 @@ class Dpr(Layout):
     name = "dpr"
     has_spans = True
 
-    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+    def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:
         room = self.settings.passage_length - len(self._first)
         ids = [*self._first, *self._title_and_text(passage, room)]
         left_out = self._left_out(self.passage_prompt, self._first)
         view = self._whole(len(ids), (0, len(passage.text)), left_out)
         return [TokenSequence(ids, (view,))]
 
-    def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
+    def parts(self, passage: Passage, queries: Sequence[str] = ()) -> list[Part]:
         return [Part((0, len(passage.text)))]

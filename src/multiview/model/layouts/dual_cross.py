@@ -1,12 +1,9 @@
 """Dual Cross Encoder (Li et al., 2022): the passage read together with each of its queries."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from multiview.data.passages import Passage
 from multiview.model.layouts.base import Layout, Part, TokenSequence, plain_apostrophes
-
-if TYPE_CHECKING:
-    from multiview.data.passages import Passage
 
 
 class DualCross(Layout):
@@ -27,7 +24,7 @@ class DualCross(Layout):
     has_spans = True
     reads_queries = True
 
-    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+    def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:
         distinct = dict.fromkeys(queries)
         prompt = self.passage_prompt
         text = f"{passage.title} {passage.text}" if passage.title else passage.text
@@ -42,5 +39,5 @@ class DualCross(Layout):
             sequences.append(TokenSequence(ids, (view,)))
         return sequences
 
-    def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
+    def parts(self, passage: Passage, queries: Sequence[str] = ()) -> list[Part]:
         return [Part((0, len(passage.text)))] * max(1, len(set(queries)))

@@ -1,14 +1,11 @@
 """ME-BERT (Luan et al., 2021): the first k tokens of the passage."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from multiview.config import Model
+from multiview.data.passages import Passage
 from multiview.errors import InputError, counted
 from multiview.model.layouts.base import Layout, TokenSequence, View
-
-if TYPE_CHECKING:
-    from multiview.data.passages import Passage
 
 
 class MeBert(Layout):
@@ -40,7 +37,7 @@ class MeBert(Layout):
     def max_views(self) -> int:
         return self.settings.views
 
-    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+    def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:
         ids = [*self._first, *self._title_and_text(passage, self.settings.passage_length - 1)]
         start = 1 + self._prompt_lengths[self.passage_prompt.rstrip()]
         tokens = [0, *range(start, len(ids))][: self.settings.views]

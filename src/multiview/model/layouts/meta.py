@@ -1,14 +1,11 @@
 """Meta tokens (MetaEmbed, ICLR 2026): n viewer tokens after the passage, of which a search may read the first k."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from multiview.config import Pooling
+from multiview.data.passages import Passage
 from multiview.model.layouts.base import TokenSequence, View
 from multiview.model.layouts.mvr import Mvr
-
-if TYPE_CHECKING:
-    from multiview.data.passages import Passage
 
 
 class Meta(Mvr):
@@ -40,7 +37,7 @@ class Meta(Mvr):
     def pooling(self) -> Pooling:
         return "last"
 
-    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+    def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:
         viewers = self._viewers[1:]
         room = self.settings.passage_length - len(self._first) - len(viewers)
         ids = [*self._first, *self._title_and_text(passage, room)]

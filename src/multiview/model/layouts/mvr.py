@@ -1,14 +1,11 @@
 """MVR (Zhang et al., 2022): n viewer tokens before the passage."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from multiview.config import Model
+from multiview.data.passages import Passage
 from multiview.errors import InputError, counted
 from multiview.model.layouts.base import Layout, Part, TokenSequence, View
-
-if TYPE_CHECKING:
-    from multiview.data.passages import Passage
 
 
 class Mvr(Layout):
@@ -45,12 +42,12 @@ class Mvr(Layout):
     def max_views(self) -> int:
         return self.settings.views
 
-    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+    def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:
         viewers = self._viewers[1:]
         tokens = self._title_and_text(passage, self.settings.passage_length - len(viewers))
         positions = [0] * len(viewers) + list(range(1, len(tokens) + 1))
         views = tuple(View(((i, i + 1),)) for i in range(len(viewers)))
         return [TokenSequence([*viewers, *tokens], views, positions)]
 
-    def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
+    def parts(self, passage: Passage, queries: Sequence[str] = ()) -> list[Part]:
         return [Part()] * self.settings.views

@@ -4,13 +4,10 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from multiview.data.passages import Passage
+from multiview.data.tokens import Span
 from multiview.model.layouts.base import Layout, Part, TokenSequence
-
-if TYPE_CHECKING:
-    from multiview.data.passages import Passage
-    from multiview.data.tokens import Span
 
 WORD = re.compile(r"\S+")
 
@@ -27,10 +24,10 @@ class Parts(Layout):
     has_spans = True
 
     @abstractmethod
-    def spans(self, passage: "Passage", queries: Sequence[str] = ()) -> "list[Span]":
+    def spans(self, passage: Passage, queries: Sequence[str] = ()) -> list[Span]:
         """Returns the spans of the parts in code points, at least one; they partition the text."""
 
-    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+    def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:
         spans = self.spans(passage)
         prompt, texts = self.passage_prompt, [passage.text[start:stop] for start, stop in spans]
         if passage.title.strip():
@@ -46,7 +43,7 @@ class Parts(Layout):
             sequences.append(TokenSequence(ids, (self._whole(len(ids), span, left_out),)))
         return sequences
 
-    def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
+    def parts(self, passage: Passage, queries: Sequence[str] = ()) -> list[Part]:
         return [Part(span) for span in self.spans(passage)]
 
 
@@ -63,7 +60,7 @@ class Sentence(Parts):
     name = "sentence"
     reads_sentences = True
 
-    def spans(self, passage: "Passage", queries: Sequence[str] = ()) -> "list[Span]":
+    def spans(self, passage: Passage, queries: Sequence[str] = ()) -> list[Span]:
         return list(pairwise((0, *passage.sentence_ends))) or [(0, 0)]
 
 
@@ -82,7 +79,7 @@ class EqualSplits(Parts):
 
     name = "equal-splits"
 
-    def spans(self, passage: "Passage", queries: Sequence[str] = ()) -> "list[Span]":
+    def spans(self, passage: Passage, queries: Sequence[str] = ()) -> list[Span]:
         starts = [match.start() for match in WORD.finditer(passage.text)]
         count = max(1, min(self.settings.views, len(starts)))
         size, longer = divmod(len(starts), count)

@@ -1,14 +1,11 @@
 """A base as its makers use it: the vector that sentence-transformers gives a text."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from multiview.config import Model
+from multiview.data.passages import Passage
+from multiview.data.tokens import Span
 from multiview.model.layouts.base import Layout, Part, PreTrainedTokenizer, TokenSequence, frame
-
-if TYPE_CHECKING:
-    from multiview.data.passages import Passage
-    from multiview.data.tokens import Span
 
 
 class SentenceTransformer(Layout):
@@ -31,18 +28,18 @@ class SentenceTransformer(Layout):
         super().__init__(settings, tokenizer)
         self._before, self._after = frame(tokenizer)
 
-    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+    def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:
         text = f"{passage.title} {passage.text}" if passage.title else passage.text
         prompt, span = self.passage_prompt, (0, len(passage.text))
         return [self._framed(prompt, text, self.settings.passage_length, span)]
 
-    def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
+    def parts(self, passage: Passage, queries: Sequence[str] = ()) -> list[Part]:
         return [Part((0, len(passage.text)))]
 
     def question(self, text: str) -> TokenSequence:
         return self._framed(self.question_prompt, text, self.settings.question_length)
 
-    def _framed(self, prompt: str, text: str, length: int, span: "Span | None" = None) -> TokenSequence:
+    def _framed(self, prompt: str, text: str, length: int, span: Span | None = None) -> TokenSequence:
         (tokens,) = self._tokens([prompt + text])
         room = length - len(self._before) - len(self._after)
         ids = [*self._before, *tokens[:room], *self._after] or [self._tokenizer.pad_token_id]
