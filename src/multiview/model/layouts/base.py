@@ -287,11 +287,13 @@ class Layout(ABC):
         """
         return 0 if self.settings.include_prompt or not prompt else len(before) + self._prompt_lengths[prompt]
 
-    def _whole(self, length: int, span: Span | None = None, left_out: int = 0) -> View:
+    def _whole(self, length: int, span: Span | None = None, left_out: int | None = None) -> View:
         """Returns the only view of a sequence: its first token, the mean of all tokens, their sum, or its last token.
 
-        The mean skips the first `left_out` tokens; in a layout `as_base`, the token after them counts as the first.
+        The mean skips the first `left_out` tokens, by default those before a passage that begins with `_first` and its
+        prompt; in a layout `as_base`, the token after them counts as the first.
         """
+        left_out = self._left_out(self.passage_prompt, self._first) if left_out is None else left_out
         start = min(left_out, length - 1)
         whole, last = (start, length), (length - 1, length)
         first = (start, start + 1) if self.as_base else (0, 1)

@@ -6,7 +6,7 @@ from multiview.config import Model
 from multiview.data.passages import Passage
 from multiview.errors import InputError, counted
 from multiview.model.layouts.base import Layout, Part, TokenRange, TokenSequence, View
-from multiview.model.layouts.snippets import snippet_spans, split_snippets
+from multiview.model.layouts.snippets import covered, snippet_parts, split_snippets
 
 PADDING = Part(padding=True)
 
@@ -84,16 +84,15 @@ class Camvr(Layout):
                 views.append(View(runs, snippet.span, snippet.padding))
         ids.append(self._sep)
         # A text without any word piece has no snippet to pool, so its only view is the whole sequence.
-        left_out = self._left_out(self.passage_prompt, self._first)
-        whole = self._whole(len(ids), (0, len(passage.text)), left_out)
+        whole = self._whole(len(ids), (0, len(passage.text)))
         return [TokenSequence(ids, tuple(views) or (whole,), snippets=self._starts(ranges))]
 
     def parts(self, passage: Passage, queries: Sequence[str] = ()) -> list[Part]:
         if not self._viewers:
             return super().parts(passage, queries)  # a snippet without word pieces has no view
         settings = self.settings
-        spans = snippet_spans(passage.title, passage.sentence_ends, settings.views, settings.merge_title)
-        return [Part(span) for span in spans] + [PADDING] * (settings.views - len(spans))
+        groups = snippet_parts(passage.title, passage.sentence_ends, settings.views, settings.merge_title)
+        return [Part(covered(parts)) for parts in groups] + [PADDING] * (settings.views - len(groups))
 
 
 def cut_longest(lengths: Sequence[int], room: int) -> list[int]:

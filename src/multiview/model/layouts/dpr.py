@@ -25,9 +25,7 @@ class Dpr(Layout):
     def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:
         room = self.settings.passage_length - len(self._first)
         ids = [*self._first, *self._title_and_text(passage, room)]
-        left_out = self._left_out(self.passage_prompt, self._first)
-        view = self._whole(len(ids), (0, len(passage.text)), left_out)
-        return [TokenSequence(ids, (view,))]
+        return [TokenSequence(ids, (self._whole(len(ids), (0, len(passage.text))),))]
 
     def parts(self, passage: Passage, queries: Sequence[str] = ()) -> list[Part]:
         return [Part((0, len(passage.text)))]

@@ -30,13 +30,11 @@ class DualCross(Layout):
         text = f"{passage.title} {passage.text}" if passage.title else passage.text
         asked = [prompt + plain_apostrophes(query) for query in distinct]
         body, *heads = self._tokens([text if asked else prompt + text, *asked])
-        left_out = self._left_out(prompt, self._first)
         sequences = []
         for head in heads or [[]]:
             query = [*head, self._sep] if head else []
             ids = [*[*self._first, *query, *body][: self.settings.passage_length - 1], self._sep]
-            view = self._whole(len(ids), (0, len(passage.text)), left_out)
-            sequences.append(TokenSequence(ids, (view,)))
+            sequences.append(TokenSequence(ids, (self._whole(len(ids), (0, len(passage.text))),)))
         return sequences
 
     def parts(self, passage: Passage, queries: Sequence[str] = ()) -> list[Part]:

@@ -24,7 +24,7 @@ class Parts(Layout):
     has_spans = True
 
     @abstractmethod
-    def spans(self, passage: Passage, queries: Sequence[str] = ()) -> list[Span]:
+    def spans(self, passage: Passage) -> list[Span]:
         """Returns the spans of the parts in code points, at least one; they partition the text."""
 
     def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:
@@ -36,11 +36,10 @@ class Parts(Layout):
         else:
             begin, *parts = self._cut_tokens([prompt, *texts])
             head = [*self._first, *begin]
-        left_out = self._left_out(prompt, self._first)
         sequences = []
         for span, part in zip(spans, parts, strict=True):
             ids = [*[*head, *part][: self.settings.passage_length - 1], self._sep]
-            sequences.append(TokenSequence(ids, (self._whole(len(ids), span, left_out),)))
+            sequences.append(TokenSequence(ids, (self._whole(len(ids), span),)))
         return sequences
 
     def parts(self, passage: Passage, queries: Sequence[str] = ()) -> list[Part]:
@@ -60,7 +59,7 @@ class Sentence(Parts):
     name = "sentence"
     reads_sentences = True
 
-    def spans(self, passage: Passage, queries: Sequence[str] = ()) -> list[Span]:
+    def spans(self, passage: Passage) -> list[Span]:
         return list(pairwise((0, *passage.sentence_ends))) or [(0, 0)]
 
 
@@ -79,7 +78,7 @@ class EqualSplits(Parts):
 
     name = "equal-splits"
 
-    def spans(self, passage: Passage, queries: Sequence[str] = ()) -> list[Span]:
+    def spans(self, passage: Passage) -> list[Span]:
         starts = [match.start() for match in WORD.finditer(passage.text)]
         count = max(1, min(self.settings.views, len(starts)))
         size, longer = divmod(len(starts), count)

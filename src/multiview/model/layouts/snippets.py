@@ -53,13 +53,6 @@ def snippet_parts(
     return [parts[first:last] for first, last in groups]
 
 
-def snippet_spans(
-    title: str, sentence_ends: Sequence[int], n: int, merge_title: bool = True
-) -> list[tuple[int, int] | None]:
-    """Returns the span of each snippet but padding (see `split_snippets`); None for a snippet of only the title."""
-    return [covered(parts) for parts in snippet_parts(title, sentence_ends, n, merge_title)]
-
-
 def covered(parts: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
     """Returns the span of the text that neighbouring parts cover; None for the title alone."""
     first, last = parts[0] or (parts[1] if len(parts) > 1 else None), parts[-1]
