@@ -40,9 +40,9 @@ from multiview.data.question_selection import limited
 from multiview.data.questions import Question, read_questions
 from multiview.evaluation.analyses.analysis_input import RANGES
 from multiview.evaluation.evaluate import evaluate_queries
-from multiview.index.exact import ALL_VIEWS
 from multiview.index.faiss_library import threads
 from multiview.index.ranker import Ranker
+from multiview.index.ranking import ALL_VIEWS
 from multiview.index.view_index import ViewIndex
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts.base import Layout, kept_views

@@ -18,7 +18,8 @@ from benchmarks.timing import in_turns
 from multiview.config import Evaluation, Mining
 from multiview.evaluation.analyses.analysis_input import RANGES
 from multiview.index import exact
-from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
+from multiview.index.exact import ExactSearch
+from multiview.index.ranking import ALL_VIEWS, ViewRange
 from multiview.index.stored_views import LONGEST_VIEW
 from multiview.index.view_index import ViewIndex
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from multiview.errors import InputError
 from multiview.index import exact
-from multiview.index.exact import ALL_VIEWS, ExactSearch
-from multiview.index.ranking import TieOrder, TopPassages
+from multiview.index.exact import ExactSearch
+from multiview.index.ranking import ALL_VIEWS, TieOrder, TopPassages
 from multiview.index.stored_views import NORMS_AT_ONCE, longest_view
 from tests.fixtures.full_gpu import full
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import numpy as np
 
 from multiview import metric_names
-from multiview.index.exact import ALL_VIEWS
+from multiview.index.ranking import ALL_VIEWS
 from multiview.index.stored_views import sampled_rows
 from multiview.index.view_index import ViewIndex
 from multiview.steps.events import Events

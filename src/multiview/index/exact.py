@@ -17,21 +17,23 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from multiview.data.arrays import rows_in
-from multiview.index.ranking import Ties, TopPassages, best_first, finite_questions, width
+from multiview.index.ranking import (
+    ALL_VIEWS,
+    Ties,
+    TopPassages,
+    ViewRange,
+    best_first,
+    finite_questions,
+    width,
+)
 from multiview.index.stored_views import score_passages
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-ViewRange = tuple[int, int | None]
-"""Views [first, stop) of each passage, counted from 0; all from `first` on where `stop` is None."""
-
-ALL_VIEWS: ViewRange = (0, None)
+from multiview.model.devices import within_gpu_memory
 
 # Memory and speed depend on the following numbers; results do not.
 
@@ -98,8 +100,6 @@ class ExactSearch:
         With `among` [p] bool, only passages in it are found. `report_done` is called with the number of questions done.
         Raises ValueError for a k below 1 and for vectors that are not finite.
         """
-        from multiview.model.devices import within_gpu_memory
-
         queries = finite_questions(queries, k)
         tops = [TopPassages.empty(len(queries), k) for _ in ranges]
         with full_precision(), within_gpu_memory("set encode.device=cpu"):
@@ -123,8 +123,6 @@ class ExactSearch:
 
     def _part(self, wanted: np.ndarray) -> _Part:
         """Returns the passages for which `wanted` [p] is not 0."""
-        import torch
-
         passages = np.flatnonzero(wanted)
         chosen = slice(None) if len(passages) == len(wanted) else passages
         counts = self.counts[chosen]
@@ -134,8 +132,6 @@ class ExactSearch:
     def _resident(self) -> Tensor | None:
         """Returns the views in a GPU's memory, moving them there as soon as they fit: beside an index that is about to
         be replaced, they may not fit yet."""
-        import torch
-
         if not self.device.startswith("cuda"):
             return None
         with self._moving:
@@ -151,8 +147,6 @@ class ExactSearch:
         self, part: _Part, queries: np.ndarray, k: int, spare: int, ranges: Sequence[ViewRange]
     ) -> list[np.ndarray]:
         """Returns the k best hits (see `_no_hits`) for each of `ranges`."""
-        import torch
-
         vectors = torch.from_numpy(queries).to(self.device)
         rankings = [_Candidates(vectors, k, spare) for _ in ranges]
         block_bytes = BLOCK_BYTES if vectors.is_cpu else GPU_BLOCK_BYTES
@@ -212,8 +206,6 @@ class _Part:
 
     def read(self, first: int, last: int) -> Tensor:
         """Returns the views of the passages at [first, last) [n, dim] float16."""
-        import torch
-
         views = torch.from_numpy(self.views) if self.resident is None else self.resident
         starts, counts = self.starts[first:last], self.counts[first:last]
         stop = starts[-1] + counts[-1]
@@ -256,8 +248,6 @@ class _Candidates:
 
     def _choose(self) -> None:
         """Keeps the highest of those kept so far and those waiting."""
-        import torch
-
         before, joined = self.products.shape[1], torch.cat([self.products, *self._waiting], dim=1)
         chosen = _largest(joined, min(self._kept, joined.shape[1]))
         places = self.places.gather(1, chosen.clamp(max=before - 1))
@@ -308,8 +298,6 @@ def product_bounds(queries: np.ndarray, longest_view: float) -> np.ndarray:
 
 def products(views: Tensor, questions: Tensor) -> Tensor:
     """Returns products [n, q] float32 of views [n, dim] float16 and questions [q, dim], on the questions' device."""
-    import torch
-
     if not questions.is_cpu:
         return torch.mm(views.to(questions.device).float(), questions.T)
     found = questions.new_empty(len(views), len(questions))
@@ -329,8 +317,6 @@ def maxima(products: Tensor, counts: np.ndarray, view_range: ViewRange, lengths:
     `products` [n, q] are those of all views of the passages, which have `counts` [p] views each, at least one;
     `lengths` are the counts on the products' device.
     """
-    import torch
-
     if view_range != ALL_VIEWS:
         (first, stop), starts = view_range, np.cumsum(counts) - counts
         counts = (np.clip(counts, 0, stop) - first).clip(0)
@@ -350,8 +336,6 @@ def maxima(products: Tensor, counts: np.ndarray, view_range: ViewRange, lengths:
 
 def _largest(values: Tensor, count: int) -> Tensor:
     """Returns the positions of the `count` largest of each row [q, count] int64, in any order."""
-    import torch
-
     if not values.is_cpu:
         return values.topk(count, dim=1).indices
     # NumPy's selection is several times as fast as torch's.
@@ -367,8 +351,6 @@ PRECISION_LOCK, PRECISIONS = threading.Lock(), list[str]()
 def full_precision() -> Iterator[None]:
     """Keeps TF32 and bfloat16 out of products, whose errors would exceed their bound. All threads share the precision:
     the last of simultaneous searches sets it back to what the first one found."""
-    import torch
-
     with PRECISION_LOCK:
         PRECISIONS.append(torch.get_float32_matmul_precision())
         torch.set_float32_matmul_precision("highest")

@@ -10,6 +10,11 @@ import pyarrow.compute as pc
 
 from multiview.data.arrays import numbers
 
+ViewRange = tuple[int, int | None]
+"""Views [first, stop) of each passage, counted from 0; all from `first` on where `stop` is None."""
+
+ALL_VIEWS: ViewRange = (0, None)
+
 
 @dataclass(frozen=True)
 class TopPassages:

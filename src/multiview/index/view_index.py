@@ -1,6 +1,5 @@
 """The index over views, searched for passages."""
 
-import copy
 import json
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
@@ -19,8 +18,7 @@ from multiview.data.passages import PassageRows
 from multiview.encoding.embeddings import KEPT_FIELD, VIEW_DTYPE, VIEWS_FILE, map_views
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject, SearchParameters
-from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
-from multiview.index.ranking import TieOrder, TopPassages, width
+from multiview.index.ranking import ALL_VIEWS, TieOrder, TopPassages, ViewRange, width
 from multiview.index.stored_views import LONGEST_VIEW, PAIRS_AT_ONCE, score_passages
 from multiview.model.layouts.base import Layout
 from multiview.steps.context import StepContext
@@ -61,6 +59,8 @@ class ViewIndex:
         """`ids`, `offsets` and `view_counts` [p] are each passage's id, the row of its first view, and the number of
         its views [v, dim] float16. An approximate index also has a `faiss_index` over them. Exact searches
         multiply on `device`. `kept` [p] are lists of bool where views were merged (`KEPT_FIELD`)."""
+        from multiview.index.exact import ExactSearch  # and torch, which takes seconds
+
         self.views = views
         self.ids = ids
         self.offsets = offsets
@@ -71,7 +71,7 @@ class ViewIndex:
         self._queries = queries
         self.tie_order = TieOrder(ids)
         """Position of each passage's id in string order; decides between passages that tie."""
-        self._search = ExactSearch(views, offsets, self.tie_order, header[LONGEST_VIEW], device)
+        self._search = ExactSearch(views, offsets, self.tie_order, header[LONGEST_VIEW], device, view_counts)
         self.exact = faiss_index is None
         """Whether searches find the best passages; an approximate index may miss some."""
         parameters = (header.get(name, 0) for name in ("probes", "ef_search", "rerank"))
@@ -159,10 +159,10 @@ class ViewIndex:
             raise InputError(
                 f"views={count}: the index has {counted(most, 'view')} per passage; choose 1 to {most}"
             )
-        first = copy.copy(self)
-        first.view_counts = np.minimum(self.view_counts, count)
-        parameters = self.header[LONGEST_VIEW], self._search.device, first.view_counts
-        first._search = ExactSearch(self.views, self.offsets, self.tie_order, *parameters)
+        counts, device = np.minimum(self.view_counts, count), self._search.device
+        stored = self.views, self.ids, self.offsets, counts, self.header
+        first = type(self)(*stored, queries=self._queries, device=device)
+        first.stored_counts = self.stored_counts
         return first
 
     def search(

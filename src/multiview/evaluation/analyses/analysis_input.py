@@ -17,9 +17,8 @@ from multiview.data.tokens import Mode
 from multiview.encoding.encode import Encoder
 from multiview.evaluation.costs import TIMED
 from multiview.evaluation.metrics import first_rank, means, top_k_accuracy
-from multiview.index.exact import ALL_VIEWS, ViewRange
 from multiview.index.indexed_passages import IndexedPassages, IndexedView
-from multiview.index.ranking import TopPassages
+from multiview.index.ranking import ALL_VIEWS, TopPassages, ViewRange
 from multiview.index.stored_views import sampled_rows
 from multiview.index.view_index import ViewIndex
 from multiview.model.layouts.base import Layout

@@ -21,7 +21,7 @@ from multiview.evaluation.analyses.analysis_input import (
     single_views,
 )
 from multiview.evaluation.metrics import first_rank
-from multiview.index.exact import ALL_VIEWS
+from multiview.index.ranking import ALL_VIEWS
 
 if TYPE_CHECKING:
     from rouge_score.rouge_scorer import RougeScorer
