@@ -66,7 +66,7 @@ def claim_outputs(
     # What a step has just made was referred to before it existed.
     if (status == "done" or work.find(store) == outputs) and _forwards_hold(store, step, first):
         return {**outputs}
-    reporter.begin_again()
+    reporter.change(status="running", attempt="", ended=None, outputs={})
     return {}
 
 

@@ -157,25 +157,17 @@ class StepReporter:
 
     def describe(self, work: Work) -> None:
         """Sets the step's key, settings and inputs, which the next write includes."""
-        self._change(key=work.key, config=json.loads(work.config), inputs=work.references)
+        self.change(key=work.key, config=json.loads(work.config), inputs=work.references)
 
     def begin_attempt(self, folder: str) -> None:
         """Writes that an attempt has begun in `folder`, relative to the store."""
-        self._change(attempt=folder)
+        self.change(attempt=folder)
         self.write()
-
-    def follow_attempt(self, folder: str) -> None:
-        """Sets the attempt that another process began for this step, for the next write."""
-        self._change(attempt=folder)
 
     def finish(self, status: Status, attempt: str, outputs: Mapping[str, Reference]) -> None:
         """Writes that the outputs are complete: `done`, or `found`."""
-        self._change(status=status, attempt=attempt, ended=time.time(), outputs=dict(outputs))
+        self.change(status=status, attempt=attempt, ended=time.time(), outputs=dict(outputs))
         self.write()
-
-    def begin_again(self) -> None:
-        """Sets the status back to running, for the next write, because the outputs that were found are gone."""
-        self._change(status="running", attempt="", ended=None, outputs={})
 
     def fail(self, error: BaseException) -> None:
         """Writes the failure as one line, unless the step was killed: then the error only follows from that. If another
@@ -190,7 +182,7 @@ class StepReporter:
         if isinstance(error, Termination):
             status, line = "killed", "its pod was told to end (SIGTERM)"
         bad_input = isinstance(error, InputError)
-        self._change(status=status, ended=time.time(), error=line, bad_input=bad_input)
+        self.change(status=status, ended=time.time(), error=line, bad_input=bad_input)
         self.write()
 
     @contextlib.contextmanager
@@ -212,5 +204,6 @@ class StepReporter:
         """Writes a line about the step into its log."""
         self.log(noted(self.state.path, text))
 
-    def _change(self, **fields: object) -> None:
+    def change(self, **fields: object) -> None:
+        """Changes the state, for the next write."""
         self.state = self.state.model_copy(update=fields)

@@ -50,7 +50,7 @@ def work_on_nodes(work: Work, reporter: StepReporter, template: JsonObject) -> d
     def note_progress() -> None:  # as the first pod of the training says it in its own log
         now = read_state(store, run, path)
         if now and now.attempt:
-            reporter.follow_attempt(now.attempt)
+            reporter.change(attempt=now.attempt)
         progress = read_progress(store, now.attempt) if now else None
         reporter.note(progress.line if progress else "waits for its pods")
 
