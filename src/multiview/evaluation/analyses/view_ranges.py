@@ -1,11 +1,7 @@
 """Which views find the passages: each view alone, as if it were the passage's only vector (CAMVR Tables 2, 7); the
 first k for every k, which for the Dual Cross Encoder is the number of queries; and the one that wins among all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +18,6 @@ from multiview.evaluation.analyses.analysis_input import (
 )
 from multiview.evaluation.metrics import first_rank
 from multiview.index.ranking import ALL_VIEWS
-
-if TYPE_CHECKING:
-    from rouge_score.rouge_scorer import RougeScorer
 
 LEVELS = 5
 """Number of levels of diversity (Dual Cross Encoder, Figure 4)."""
@@ -198,19 +191,14 @@ class WordTokenizer:
         return _WORD.findall(text.lower())
 
 
-@cache
-def _rouge() -> RougeScorer:
-    from rouge_score.rouge_scorer import RougeScorer  # late: it takes seconds to import, as nltk does
-
-    return RougeScorer(["rougeL"], tokenizer=WordTokenizer())
-
-
 def rouge_l_by_number(question: str, queries: Sequence[str], max_queries: int) -> np.ndarray:
     """Returns the best ROUGE-L F1 of the first k queries, or of all where there are fewer, against the gold question,
     for k = 1 … `max_queries`, float64 [max_queries]; 0 without queries."""
-    best = np.zeros(max_queries)
+    from rouge_score.rouge_scorer import RougeScorer  # late: it takes seconds to import, as nltk does
+
+    best, scorer = np.zeros(max_queries), RougeScorer(["rougeL"], tokenizer=WordTokenizer())
     for index, query in enumerate(queries[:max_queries]):
-        best[index:] = np.maximum(best[index:], _rouge().score(question, query)["rougeL"].fmeasure)
+        best[index:] = np.maximum(best[index:], scorer.score(question, query)["rougeL"].fmeasure)
     return best
 
 
