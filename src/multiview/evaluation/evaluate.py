@@ -1,7 +1,5 @@
 """Evaluation of retrieved passages, by the same rules for an index and for BM25 alone."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -9,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -37,13 +34,12 @@ from multiview.evaluation.metrics import (
     write_trec_run,
 )
 from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, index_views, write_top_hits
+from multiview.index.ranker import Ranker
 from multiview.index.ranking import TopPassages
+from multiview.index.view_index import ViewIndex
+from multiview.model.layouts.base import Layout
 from multiview.negatives.filters import AnswerHits, Positives
 from multiview.steps.context import StepContext
-
-if TYPE_CHECKING:
-    from multiview.index.ranker import Ranker
-    from multiview.model.layouts.base import Layout
 
 
 def evaluate(context: StepContext) -> None:
@@ -55,8 +51,6 @@ def evaluate(context: StepContext) -> None:
     it found. Raises InputError when the index holds views of another model.
     """
     from multiview.encoding.encode import Encoder
-    from multiview.index.ranker import Ranker
-    from multiview.index.view_index import ViewIndex
 
     index = ViewIndex.of_step(context)
     questions = _questions(context)

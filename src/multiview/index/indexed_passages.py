@@ -1,12 +1,9 @@
 """The meaning of the rows of an index: passage, view of the passage, part of its text, generated query."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,10 +12,8 @@ from multiview.data.queries import distinct
 from multiview.data.reading.tables import Row
 from multiview.data.tokens import Span
 from multiview.errors import InputError, counted, naming
+from multiview.index.view_index import ViewIndex
 from multiview.model.layouts.base import Layout, Part, TokenSequence, row_numbers
-
-if TYPE_CHECKING:
-    from multiview.index.view_index import ViewIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +68,12 @@ class IndexedPassage:
         """
         with naming(f"passage {self.passage.id!r}"):
             encoded = row_numbers(self.parts, len(self.kept))
+        queries = dict(enumerate(distinct(self.queries)))
         numbers = [*compress(encoded, self.kept)][: self.view_count]
-        return [self._indexed(number, self.parts[number]) for number in numbers]
-
-    def _indexed(self, number: int, part: Part) -> IndexedView:
-        queries = distinct(self.queries)
-        query = queries[number] if number < len(queries) else None
-        return IndexedView(number, part.padding, part.span, self._snippet(part), query)
+        views = ((number, self.parts[number], queries.get(number)) for number in numbers)
+        return [
+            IndexedView(n, part.padding, part.span, self._snippet(part), asked) for n, part, asked in views
+        ]
 
     def _snippet(self, part: Part) -> str | None:
         if part.padding:

@@ -1,12 +1,9 @@
 """Hard negatives mined with a trained model (CAMVR Appendix C; depth, number and filters are ours)."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +16,7 @@ from multiview.data.passages import PassageLookup, equal_texts
 from multiview.data.questions import Question, positive_ids, read_questions
 from multiview.errors import InputError, counted
 from multiview.index.ranking import TopPassages
+from multiview.index.view_index import ViewIndex
 from multiview.model.base_model.checkpoint import base_fingerprint
 from multiview.model.base_model.files import TEACHER
 from multiview.negatives.filters import AnswerHits, FilteredHits, Positives, above_margin, filter_hits, groups
@@ -32,9 +30,6 @@ from multiview.negatives.negatives_file import (
 )
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
-
-if TYPE_CHECKING:
-    from multiview.index.view_index import ViewIndex
 
 MINING_FILE = "report.parquet"
 
@@ -76,7 +71,6 @@ def mine(context: StepContext) -> None:
     of hits left out per reason. Raises InputError when the index holds views of another model.
     """
     from multiview.encoding.encode import encode_questions
-    from multiview.index.view_index import ViewIndex
 
     mining, index = context.settings.mining, ViewIndex.of_step(context)
     questions = read_questions(context.input("questions").path)
