@@ -69,19 +69,13 @@ class Ranker:
 
             bm25 = load_index(folder / BM25_FOLDER)
             self._bm25 = Bm25Index(bm25, index.ids, how["language"], index.tie_order)
+        self.depth = max(CANDIDATES, self._rerank_depth)
+        """Number of passages that each ranking passes to a fusion or a reranker."""
+        self.name = ranking(index.header)
+        """How passages are ranked, such as `hybrid, reranked`; empty where views alone rank."""
         if self._rerank_depth:
             self._reranker = _reranker(folder, encode)
             self._turn = threading.Lock()
-
-    @property
-    def depth(self) -> int:
-        """Number of passages that each ranking passes to a fusion or a reranker."""
-        return max(CANDIDATES, self._rerank_depth)
-
-    @property
-    def name(self) -> str:
-        """How passages are ranked, such as `hybrid, reranked`; empty where views alone rank."""
-        return ranking(self.index.header)
 
     def search(
         self,

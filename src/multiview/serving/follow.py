@@ -60,17 +60,13 @@ class Generations:
 
     def __init__(self, first: Generation) -> None:
         self._lock = threading.Lock()
-        self._newest = first
+        self.newest = first
+        """The generation that answers new requests; `using` holds it."""
         self._beside: dict[str, Generation] = {}  # by address, the least recently used first
         self._replaced = weakref.WeakSet[Generation]()  # those that a request still holds
         self._loading = 0
         self._copies_lock = threading.Lock()
         self._leftover: set[Path] = set()
-
-    @property
-    def newest(self) -> Generation:
-        """The generation that answers new requests; `using` holds it."""
-        return self._newest
 
     @property
     def ending(self) -> int:
@@ -82,7 +78,7 @@ class Generations:
         """Holds the generation that answers now, or the index at `address`, until the end of the block, even if it is
         replaced meanwhile. Raises KeyError for an index that is not loaded."""
         with self._lock:
-            generation = self._newest
+            generation = self.newest
             if address not in (None, generation.retriever.address):
                 generation = self._beside[address] = self._beside.pop(address)
         yield generation
@@ -90,15 +86,15 @@ class Generations:
     def replace(self, following: Generation) -> None:
         """Lets another generation answer from now on."""
         with self._lock:
-            self._retire(self._newest)
+            self._retire(self.newest)
             if named := self._beside.pop(following.retriever.address, None):  # or it would be in memory twice
                 self._retire(named)
-            self._newest = following
+            self.newest = following
 
     def loaded(self, address: str) -> bool:
         """Returns whether the index at `address` answers, or is loaded beside the one that does."""
         with self._lock:
-            return address in (self._newest.retriever.address, *self._beside)
+            return address in (self.newest.retriever.address, *self._beside)
 
     def load_beside(self, address: str, most: int, **how: Any) -> None:
         """Loads an index for requests that name it; the `most` such indexes that were named last stay loaded. `how` are
@@ -128,7 +124,7 @@ class Generations:
             if self._loading:
                 return
             with self._lock:
-                kept = (self._newest, *self._beside.values(), *self._replaced)
+                kept = (self.newest, *self._beside.values(), *self._replaced)
                 used = set().union(*(each.retriever.copies for each in kept))
                 unused = self._leftover - used
                 self._leftover -= unused

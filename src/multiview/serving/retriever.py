@@ -58,6 +58,12 @@ class Retriever:
         self.copies = frozenset(copies)
         """Folders with local copies of a bucket's artifacts, which are needed until the retriever is dropped."""
         self.index = ranker.index
+        self.exact = ranker.index.exact
+        """Whether `search` finds the best passages; an approximate index may miss some."""
+        self.ranking = ranker.name
+        """How passages are ranked, such as `hybrid, reranked`; empty if only views rank."""
+        self.architecture = encoder.layout.name
+        """Name of the model's architecture."""
         self._ranker, self._encoder = ranker, encoder
         self._corpus = corpus
         with naming(f"index {self.address}"):
@@ -70,21 +76,6 @@ class Retriever:
     def __len__(self) -> int:
         """Number of passages."""
         return len(self.index)
-
-    @property
-    def exact(self) -> bool:
-        """Whether `search` finds the best passages; an approximate index may miss some."""
-        return self.index.exact
-
-    @property
-    def ranking(self) -> str:
-        """How passages are ranked, such as `hybrid, reranked`; empty if only views rank."""
-        return self._ranker.name
-
-    @property
-    def architecture(self) -> str:
-        """Name of the model's architecture."""
-        return self._encoder.layout.name
 
     def search(
         self,
