@@ -110,9 +110,7 @@ class Bm25Index:
                     if among is not None:
                         scores[~among] = 0
                     rows = best_rows(scores, self._ties, k)
-                    top.passages[question, : len(rows)] = rows
-                    top.scores[question, : len(rows)] = scores[rows]
-                    top.winning_views[question, : len(rows)] = 0
+                    top.put(question, rows, scores[rows], 0)
             return first + len(batch)
 
         # NumPy lets other threads work while it sums up and selects.

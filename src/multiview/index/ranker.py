@@ -153,9 +153,7 @@ def fused(rankings: Sequence[TopPassages], ties: Ties, k: int) -> TopPassages:
         found, places = np.unique(rows[rows >= 0], return_inverse=True)
         sums = np.bincount(places, 1 / (FUSION_CONSTANT + ranks[rows >= 0]), len(found)).round(12)
         best = best_first(sums, ties[found])[:k]
-        top.passages[question, : len(best)] = found[best]
-        top.scores[question, : len(best)] = sums[best]
-        top.winning_views[question, : len(best)] = 0
+        top.put(question, found[best], sums[best], 0)
     return top
 
 

@@ -35,6 +35,11 @@ class TopPassages:
         padding = (-1, np.int64), (-np.inf, np.float32), (-1, np.int32)
         return cls(*(np.full((questions, k), value, dtype) for value, dtype in padding), exact=exact)
 
+    def put(self, question: int, passages: np.ndarray, scores: np.ndarray, views: np.ndarray | int) -> None:
+        """Puts a question's passages, best first, with their scores and winning views, into its row."""
+        row = question, slice(len(passages))
+        self.passages[row], self.scores[row], self.winning_views[row] = passages, scores, views
+
     def hits(self, question: int) -> list[tuple[int, float, int]]:
         """Returns (passage row, score, winning view) of each of a question's passages, best first, without padding."""
         real = self.passages[question] >= 0

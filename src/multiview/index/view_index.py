@@ -17,7 +17,7 @@ from multiview.data.arrays import numbers
 from multiview.data.passages import PassageRows
 from multiview.encoding.embeddings import KEPT_FIELD, VIEW_DTYPE, VIEWS_FILE, map_views
 from multiview.errors import InputError, counted
-from multiview.index.approximate import EXACT, FaissObject, SearchParameters
+from multiview.index.approximate import EXACT, FaissObject
 from multiview.index.ranking import ALL_VIEWS, TieOrder, TopPassages, ViewRange, width
 from multiview.index.stored_views import LONGEST_VIEW, PAIRS_AT_ONCE, score_passages
 from multiview.model.layouts.base import Layout
@@ -74,9 +74,6 @@ class ViewIndex:
         self._search = ExactSearch(views, offsets, self.tie_order, header[LONGEST_VIEW], device, view_counts)
         self.exact = faiss_index is None
         """Whether searches find the best passages; an approximate index may miss some."""
-        parameters = (header.get(name, 0) for name in ("probes", "ef_search", "rerank"))
-        self.search_parameters = SearchParameters(*parameters)
-        """The effort of searches of an approximate index; it may be replaced."""
 
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> Self:
@@ -188,7 +185,7 @@ class ViewIndex:
         from multiview.index.approximate.search import ApproximateSearch
 
         passages = self.views, self.offsets, self.view_counts, self.tie_order
-        search = ApproximateSearch(self._faiss_index, self.search_parameters, *passages)
+        search = ApproximateSearch(self._faiss_index, self.header, *passages)
         return search.top(queries, width(k, len(self)), report_done)
 
     def search_views(

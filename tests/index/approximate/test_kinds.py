@@ -1,6 +1,5 @@
 """Approximate indexes: scores of their own are never shown, and what they miss is measured."""
 
-import dataclasses
 import json
 import runpy
 import shlex
@@ -156,7 +155,7 @@ def test_many_questions_are_searched_as_few(clustered, built, monkeypatch):
 def test_all_passages_come_back_where_all_are_asked_for(clustered, built):
     """However few lists a search looks into; but a graph does not lead everywhere."""
     index = ViewIndex.load(built[0])
-    index.search_parameters = dataclasses.replace(index.search_parameters, probes=1, rerank=0)
+    index.header |= {"probes": 1, "rerank": 0}
     top = index.search(clustered.queries[:3], 700)
     real = np.flatnonzero([len(views) for views in clustered.views])
     for found, scores in zip(top.passages, top.scores, strict=True):
@@ -193,7 +192,7 @@ def test_seed_and_rerank_are_those_of_the_settings(clustered, tmp_path):
         clustered.build(tmp_path / str(number), "compact", seed=seed, rerank=7)
         content.append((tmp_path / str(number) / "index.faiss").read_bytes())
     assert content[0] == content[1] != content[2], "k-means begins elsewhere"
-    assert ViewIndex.load(tmp_path / "0").search_parameters.rerank == 7
+    assert ViewIndex.load(tmp_path / "0").header["rerank"] == 7
 
 
 def test_recall_is_the_share_of_the_true_passages(clustered, exact, tmp_path):

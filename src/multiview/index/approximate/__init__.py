@@ -1,6 +1,5 @@
 """Approximate indexes: faiss finds candidates without reading every view, and their stored views are scored exactly."""
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 EXACT = "exact"
@@ -15,15 +14,3 @@ FACTORY = {
 
 FaissObject: TypeAlias = Any
 """A faiss index or a part of one; Any, because faiss's stubs lack some attributes and give others the wrong type."""
-
-
-@dataclass(frozen=True)
-class SearchParameters:
-    """The effort of a search; all three parameters may be changed without building the index again."""
-
-    probes: int | None
-    """Number of inverted lists that are probed; none where the index has no lists."""
-    ef_search: int
-    """Number of views that a graph search keeps as candidates; at least the number of views that it fetches."""
-    rerank: int
-    """Number of passages beyond k that are scored with all of their views."""

@@ -117,7 +117,8 @@ def build(
 
 
 def description(index: FaissObject, settings: Index, factory: str, sampled: int) -> JsonObject:
-    """The header entries of a new approximate index: its kind, search parameters and, if it was trained, zero drift."""
+    """The header entries of a new approximate index: its kind; the effort of a search, which may be changed without
+    building it again, and has no `probes` where there are no lists; and, if it was trained, zero drift."""
     drift = {metric_names.DRIFT_ADDED: 0.0, metric_names.DRIFT_ERROR: None} if sampled else {}
     return {
         "exact": False,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multiview.index.approximate import FaissObject, SearchParameters
+from multiview.config import JsonObject
+from multiview.index.approximate import FaissObject
 from multiview.index.faiss_library import all_of_faiss, faiss, list_count
 from multiview.index.ranking import Ties, TopPassages, best_first, finite_questions
 from multiview.index.stored_views import passages_of_views, score_passages
@@ -23,7 +24,8 @@ class ApproximateSearch:
     """Approximate search among the views of some passages, which are stored as for an `ExactSearch`."""
 
     index: FaissObject
-    parameters: SearchParameters
+    header: JsonObject
+    """The index's, whose `probes`, `ef_search` and `rerank` are the effort of a search (`kinds.description`)."""
     views: np.ndarray
     offsets: np.ndarray
     view_counts: np.ndarray
@@ -43,10 +45,7 @@ class ApproximateSearch:
             asked = queries[question, None], np.zeros_like(passages)
             scores, winners = score_passages(self.views, starts, counts, *asked)
             order = best_first(scores, self.tie_order[passages])[:k]
-            for into, values in zip(
-                (top.passages, top.scores, top.winning_views), (passages, scores, winners), strict=True
-            ):
-                into[question, : len(order)] = values[order]
+            top.put(question, passages[order], scores[order], winners[order])
             report_done(done)
         return top
 
@@ -56,16 +55,16 @@ class ApproximateSearch:
         While these are too few, twice as many views are fetched and lists probed: k passages are found if there are k.
         A graph may miss some, as it does not lead to every view: short ones have few neighbours by inner product.
         """
-        index, parameters = self.index, self.parameters
-        needed, views = k + parameters.rerank, len(self.views)
+        index, header = self.index, self.header
+        needed, views = k + header["rerank"], len(self.views)
         lists = list_count(index) or 0
         fetch = min(views, math.ceil(FETCH_FACTOR * needed))
-        probes = min(parameters.probes or 0, lists)
+        probes = min(header["probes"] or 0, lists)
         pending = np.arange(len(queries))
         while len(pending) and fetch:
             unsettled: list[int] = []
             size = max(1, FETCHED_AT_ONCE // fetch)
-            effort = faiss_parameters(index, probes, parameters.ef_search)
+            effort = faiss_parameters(index, probes, header["ef_search"])
             for start in range(0, len(pending), size):
                 chunk = pending[start : start + size]
                 _, rows = index.search(queries[chunk], fetch, params=effort)
