@@ -35,17 +35,11 @@ class Attempt:
     def __init__(self, store: Store, kind: str, key: str):
         self.store, self.kind, self.key = store, kind, key
         self.id = uuid.uuid4().hex[:16]
+        self.folder = f"{kind}/{key}"
+        self.data = f"{self.folder}/attempts/{self.id}"
         self.started = datetime.now(UTC)
         self.in_doubt = False
         self.path: Path = store.workspace(self.data)
-
-    @property
-    def folder(self) -> str:
-        return f"{self.kind}/{self.key}"
-
-    @property
-    def data(self) -> str:
-        return f"{self.folder}/attempts/{self.id}"
 
     def publish(self, **description: Unpack[Description]) -> tuple[Record, bool]:
         """Creates the artifact's record; returns the valid record and whether it is this attempt's.

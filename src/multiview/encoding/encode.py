@@ -48,7 +48,7 @@ class Encoder:
                 "encode.compute: float16 needs a GPU; use bfloat16 or float32, or for an index that was encoded so, search on a GPU"
             )
         self.model = BiEncoder.load(model, weights_type(settings), questions_only).to(self.device)
-        self.layout = self.model.layout
+        self.layout, self.dim = self.model.layout, self.model.dim
         if settings.question_length is not None:
             self.layout.lengthen_questions(settings.question_length, self.model.positions)
 
@@ -58,11 +58,6 @@ class Encoder:
         index = load_record(context.input("index").address).record
         settings = encoded_with(index, context.settings.encode.device)
         return cls(context.input("model").path, settings, questions_only=True)
-
-    @property
-    def dim(self) -> int:
-        """Length of a vector."""
-        return self.model.dim
 
     def passages(self, sequences: Iterable[Member[Tag]]) -> Iterator[tuple[TokenSequence, Tag, np.ndarray]]:
         """Yields each sequence with its tag and its views' vectors [views, D] float32, batch by batch, so not in the order given."""

@@ -48,6 +48,12 @@ class IndexViews:
         self.index = index
         self.layout = layout
         self.corpus = corpus
+        self.dim: int = index.views.shape[1]
+        """Length of a vector."""
+        self.ranking = ranking(index.header)
+        """How the index ranks passages, such as `hybrid`; empty where it does by its views alone, as an export does."""
+        self.notice = f"the index ranks by {self.ranking}; its export by views alone" if self.ranking else ""
+        """The warning that an export ranks otherwise than its index; empty if it does not."""
 
     @classmethod
     def open(cls, address: str) -> Self:
@@ -64,21 +70,6 @@ class IndexViews:
         opened.check_model(made_by.digest)
         name = IndexName(record.folder, record.digest, made_by.digest, corpus.digest)
         return cls(name, opened, load_layout(model), PassageRows(shard_files(passages)))
-
-    @property
-    def ranking(self) -> str:
-        """How the index ranks passages, such as `hybrid`; empty where it does by its views alone, as an export does."""
-        return ranking(self.index.header)
-
-    @property
-    def notice(self) -> str:
-        """The warning that an export ranks otherwise than its index; empty if it does not."""
-        return f"the index ranks by {self.ranking}; its export by views alone" if self.ranking else ""
-
-    @property
-    def dim(self) -> int:
-        """Length of a vector."""
-        return self.index.views.shape[1]
 
     @cached_property
     def columns(self) -> list[pa.Field]:

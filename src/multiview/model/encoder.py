@@ -74,21 +74,14 @@ class BiEncoder(nn.Module):
         self.encoders = nn.ModuleDict({name: part for name, part in parts.items() if part is not None})
         self.dense = nn.ModuleDict(dense)
         self.scale = score_scale(settings)
+        encoder = self._encoder(next(iter(self.encoders)))
+        self.dim: int = settings.dense[-1].width if settings.dense else encoder.config.hidden_size
+        """Length of the vectors."""
+        self.positions = max_positions(encoder)
+        """Maximum number of tokens per sequence; None if the base model has no limit."""
         self.encode_again = False
         """Whether the backward pass of `forward` encodes each group anew, instead of keeping all activations."""
         self.adapted = False
-
-    @property
-    def dim(self) -> int:
-        """Length of the vectors."""
-        if self.settings.dense:
-            return self.settings.dense[-1].width
-        return self._encoder(next(iter(self.encoders))).config.hidden_size
-
-    @property
-    def positions(self) -> int | None:
-        """Maximum number of tokens per sequence; None if the base model has no limit."""
-        return max_positions(self._encoder(next(iter(self.encoders))))
 
     def forward(self, questions: Groups, passages: Groups) -> tuple[Tensor, Tensor]:
         """Returns question vectors [B, D], multiplied by the scale, and view vectors [S, V, D], in float32."""
