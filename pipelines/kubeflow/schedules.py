@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, NamedTuple
 from zoneinfo import ZoneInfo
@@ -105,9 +105,6 @@ def read_schedules(path: Path) -> Schedules:
     return read_document(path, "schedules").checked(Schedules, owner=path.stem)
 
 
-LONG_AGO = datetime.min.replace(tzinfo=UTC)
-
-
 @dataclass(frozen=True)
 class Entry:
     """A recurring run of Kubeflow's."""
@@ -116,10 +113,10 @@ class Entry:
     name: str
     cron: str
     enabled: bool
-    owner: str | None = None
+    owner: str | None
     """The owner of the schedule file that made it; None for a recurring run that is not ours."""
-    digest: str | None = None
-    created: datetime = LONG_AGO
+    digest: str | None
+    created: datetime
 
 
 class StatusLine(NamedTuple):
@@ -147,8 +144,7 @@ def read_statuses(
         last, why = next(iter(runs.runs or []), None), ""
         if last and (view := RunView(last)).unsuccessful and not view.cancelled:
             why = reason(profile, view, readable(store_of(last)))
-        told = status(entry, last, now, why)
-        yield entry, StatusLine(told.text, told.alarm, store_of(last) if last else "")
+        yield entry, status(entry, last, now, why)._replace(store=store_of(last) if last else "")
 
 
 def corpora(stores: Iterable[str]) -> Iterator[StatusLine]:
