@@ -105,6 +105,8 @@ class Layout(ABC):
     """The architecture's defaults, as overrides of the configuration."""
     has_spans: ClassVar[bool]
     """Whether views represent parts of the text, so that one of them can hold the answer."""
+    several_views: ClassVar[bool] = False
+    """Whether a sequence has up to `model.views` views; otherwise it has one."""
     reads_sentences: ClassVar[bool] = False
     """Whether views depend on where the passage's sentences end."""
     reads_queries: ClassVar[bool] = False
@@ -171,8 +173,8 @@ class Layout(ABC):
 
     @property
     def max_views(self) -> int:
-        """Maximum number of views per sequence; 1 unless a layout has more."""
-        return 1
+        """Maximum number of views per sequence."""
+        return self.settings.views if self.several_views else 1
 
     @abstractmethod
     def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:

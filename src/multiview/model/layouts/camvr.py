@@ -34,6 +34,7 @@ class Camvr(Layout):
     name = "camvr"
     defaults = {"train": {"positive": "answer", "temperature": {"schedule": "annealed"}}}
     has_spans = True
+    several_views = True
     reads_sentences = True
     marks_snippets = True
 
@@ -57,10 +58,6 @@ class Camvr(Layout):
         if settings.pooling == "snippet":
             return []
         return ["[VIE]", *(f"[VIE{i}]" for i in range(1, settings.views + 1))]
-
-    @property
-    def max_views(self) -> int:
-        return self.settings.views
 
     def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:
         n = self.settings.views

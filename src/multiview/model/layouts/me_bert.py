@@ -22,6 +22,7 @@ class MeBert(Layout):
 
     name = "me-bert"
     has_spans = False
+    several_views = True
 
     @classmethod
     def check(cls, settings: Model, max_positions: int | None = None) -> None:
@@ -32,10 +33,6 @@ class MeBert(Layout):
                 f"model.views: {counted(settings.views, 'token')}, but model.passage_length is {settings.passage_length}; "
                 f"use at most {counted(settings.passage_length, 'view')}"
             )
-
-    @property
-    def max_views(self) -> int:
-        return self.settings.views
 
     def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:
         ids = [*self._first, *self._title_and_text(passage, self.settings.passage_length - 1)]

@@ -23,6 +23,7 @@ class Mvr(Layout):
     name = "mvr"
     defaults = {"train": {"positive": "max", "local_weight": 0.01, "temperature": {"schedule": "annealed"}}}
     has_spans = False
+    several_views = True
 
     @classmethod
     def check(cls, settings: Model, max_positions: int | None = None) -> None:
@@ -37,10 +38,6 @@ class Mvr(Layout):
     @classmethod
     def viewers(cls, settings: Model) -> list[str]:
         return ["[VIE]", *(f"[VIE{i}]" for i in range(1, settings.views + 1))]
-
-    @property
-    def max_views(self) -> int:
-        return self.settings.views
 
     def passage(self, passage: Passage, queries: Sequence[str] = ()) -> list[TokenSequence]:
         viewers = self._viewers[1:]
