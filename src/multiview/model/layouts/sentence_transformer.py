@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from multiview.config import Model
 from multiview.data.passages import Passage
 from multiview.data.tokens import Span
-from multiview.model.layouts.base import Layout, Part, PreTrainedTokenizer, TokenSequence, frame
+from multiview.model.layouts.base import PreTrainedTokenizer, TokenSequence, frame
+from multiview.model.layouts.dpr import Dpr
 
 
-class SentenceTransformer(Layout):
+class SentenceTransformer(Dpr):
     """`[CLS] prompt title text [SEP]`, with whatever special tokens the base's own tokenizer puts around a text.
 
     Pooling, dense layers and normalisation are those of the base's modules.json, so vectors equal those of
@@ -21,7 +22,6 @@ class SentenceTransformer(Layout):
     """
 
     name = "sentence-transformer"
-    has_spans = True
     as_base = True
 
     def __init__(self, settings: Model, tokenizer: PreTrainedTokenizer) -> None:
@@ -32,9 +32,6 @@ class SentenceTransformer(Layout):
         text = f"{passage.title} {passage.text}" if passage.title else passage.text
         prompt, span = self.passage_prompt, (0, len(passage.text))
         return [self._framed(prompt, text, self.settings.passage_length, span)]
-
-    def parts(self, passage: Passage, queries: Sequence[str] = ()) -> list[Part]:
-        return [Part((0, len(passage.text)))]
 
     def question(self, text: str) -> TokenSequence:
         return self._framed(self.question_prompt, text, self.settings.question_length)
