@@ -1,9 +1,6 @@
 """Query generators: sequence-to-sequence models that read a passage and write queries that it answers."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from multiview import names
 from multiview.artifacts.record import Reference, read_record, split_address
@@ -13,13 +10,8 @@ from multiview.data.passages import Passage
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
 from multiview.model.base_model.files import GENERATOR
+from multiview.model.layouts.base import LoadedModel, PreTrainedTokenizer
 from multiview.steps.context import StepContext
-
-if TYPE_CHECKING:  # a plan asks for sources of generators, without loading torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-    from multiview.model.base_model.loading import LoadedModel
-    from multiview.model.layouts.base import PreTrainedTokenizer
 
 INPUT_LENGTH = 512
 """Longest input in tokens; longer inputs are truncated at the end (the authors' code)."""
@@ -73,7 +65,7 @@ def load(folder: Path, name: str | None = None) -> tuple[LoadedModel, PreTrained
     return model, tokenizer
 
 
-def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+def save(model: LoadedModel, tokenizer: PreTrainedTokenizer, folder: Path) -> None:
     """Writes a Hugging Face folder: safetensors, configuration and tokenizer."""
     from multiview.model.base_model.loading import quiet
 
@@ -89,7 +81,7 @@ def input_text(passage: Passage, settings: Generation) -> str:
     return passage.text
 
 
-def input_length(model: PreTrainedModel, settings: Generation) -> int:
+def input_length(model: LoadedModel, settings: Generation) -> int:
     """Returns the longest input in tokens: `INPUT_LENGTH`, or the model's positions if those are fewer (T5's are
     relative). Raises InputError if queries may have more tokens than positions."""
     positions = getattr(model.config, "max_position_embeddings", None)

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, normalizers
@@ -15,10 +15,7 @@ from torch import Tensor, nn
 from multiview.config import Model
 from multiview.errors import InputError
 from multiview.model.base_model.files import BASE, NEEDED, PICKLED, SAFETENSORS
-from multiview.model.layouts.base import CLS_FIRST, SNIPPET_MEAN, PreTrainedTokenizer
-
-LoadedModel: TypeAlias = Any
-"""A model as transformers loads it; Any, because type checkers find neither `to` nor `generate` in its classes."""
+from multiview.model.layouts.base import CLS_FIRST, SNIPPET_MEAN, LoadedModel, PreTrainedTokenizer
 
 VIEWER_STD = 0.02
 """Standard deviation of new tokens' embeddings (BERT's own initialisation)."""

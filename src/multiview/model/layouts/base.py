@@ -15,6 +15,8 @@ from multiview.data.passages import Passage
 from multiview.data.tokens import Span
 from multiview.errors import InputError, counted
 
+LoadedModel: TypeAlias = Any
+"""A model as transformers loads it; Any, because type checkers find neither `to` nor `generate` in its classes."""
 PreTrainedTokenizer: TypeAlias = Any
 """A transformers tokenizer. Its class takes seconds to import, and types the id of a token as int, str, list or None."""
 SNIPPET_MEAN, CLS_FIRST = "snippet-mean", "cls-first"
