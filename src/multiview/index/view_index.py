@@ -182,9 +182,11 @@ class ViewIndex:
             )
         if self._faiss_index is None or among is not None:
             return self.search_views([ALL_VIEWS], queries, k, report_done, among)[0]
-        from multiview.index.approximate.search import top_passages
+        from multiview.index.approximate.search import ApproximateSearch
 
-        return top_passages(self, self._faiss_index, queries, width(k, len(self)), report_done)
+        passages = self.views, self.offsets, self.view_counts, self.tie_order
+        search = ApproximateSearch(self._faiss_index, self.header, *passages)
+        return search.top(queries, width(k, len(self)), report_done)
 
     def search_views(
         self,
