@@ -120,7 +120,7 @@ class Study(Section):
 
     def overrides(self, base: Overrides) -> dict[str, Overrides]:
         """Returns all overrides of each row: the row's over the study's over `base`, without `comparison.baseline`,
-        which names one of the rows. Raises InputError for a stage of training with one seed for all of the study's."""
+        which names one of the rows. Raises InputError for a stage of training that would have one seed for several of the study's."""
         base = merge(base, self.settings)
         if comparison := base.get("comparison"):
             base |= {"comparison": {name: of for name, of in comparison.items() if name != "baseline"}}
@@ -133,10 +133,11 @@ class Study(Section):
             for row, changes in self.runs.items()
             for seed in self.seeds
         }
-        for row, stage in product(rows, ("warm_up", "round_two")):
-            if value_at(rows[row], f"train.{stage}.seed") is not None:
+        for row, stage in product(self.runs, ("warm_up", "round_two")):
+            given = {value_at(rows[_seeded(row, seed)], f"train.{stage}.seed") for seed in self.seeds}
+            if given != {None} and len(given) < len(self.seeds):
                 raise InputError(
-                    f"{row}: train.{stage}.seed would be one for all of the seeds {list(self.seeds)}; leave it out"
+                    f"{row}: train.{stage}.seed would be one for several of the seeds {list(self.seeds)}; leave it out"
                 )
         return rows
 

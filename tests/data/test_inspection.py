@@ -130,6 +130,10 @@ def test_a_source_of_several_things_is_taken_apart(tmp_path):
     answers = write(tmp_path / "answers.jsonl", [{"qid": "1", "question": "?", "answers": ["a"]}])
     alone = tmp_path / "alone"
     put(alone / "corpus.jsonl", '{"_id": "1", "text": "x"}\n')
+    msmarco = marco(tmp_path / "msmarco")
+    judged = [
+        f"{msmarco}/{name}" for name in ("collection.tsv", "queries.dev.small.tsv", "qrels.dev.small.tsv")
+    ]
     for sources, uses in (
         ([f"{scifact}/qrels/test.tsv"], ([f"{scifact}/corpus.jsonl"], [], [f"{scifact}/qrels/test.tsv"])),
         ([str(tmp_path / "mixed")], ([files.corpus], [files.train], [files.dev])),
@@ -141,6 +145,7 @@ def test_a_source_of_several_things_is_taken_apart(tmp_path):
             [f"{scifact}/{name}" for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv")],
             ([f"{scifact}/corpus.jsonl"], [], [f"{scifact}/qrels/test.tsv"]),
         ),
+        (judged, ([judged[0]], [], judged[1:])),
     ):
         assert tuple(sort_by_use(sources, Config()).values()) == uses, sources
 

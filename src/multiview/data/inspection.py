@@ -99,7 +99,7 @@ def sort_by_use(source_names: Sequence[str], config: Config) -> dict[Use, list[s
     other source. Raises InputError for an unreadable source.
     """
     by_use: dict[Use, list[str]] = {"corpus": [], "train": [], "dev": []}
-    judgements = [source for source in source_names if sources.named_split(source)]
+    judgements = [each for each in source_names if sources.judged_uses(each) and sources.named_split(each)]
     beside = {*sources.expand_sources(judgements, "corpus"), *sources.expand_sources(judgements, "dev")}
     for source in source_names:
         files = sources.expand_source(source, "corpus")

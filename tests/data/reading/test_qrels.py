@@ -152,6 +152,9 @@ def test_a_table_with_a_text_is_none_of_judgements(tmp_path):
     """Though it has columns that may be a document, a question's topic and a grade."""
     corpus = put(tmp_path / "corpus.csv", "docid,topic,label,text\n1,2,3,Orlen has a tower.\n")
     assert [row["text"] for row in passages(corpus)] == ["Orlen has a tower."]
+    queries = put(tmp_path / "queries.tsv", "q\twho?\n")
+    (question,) = questions(queries, put(tmp_path / "qrels.tsv", "qid\tdocid\trel\tpassage\nq\ta\t1\tIt.\n"))
+    assert question.positive_ids == ("a",), "its name says that it holds judgements"
 
 
 def test_queries_and_their_judgements_may_both_be_named(tmp_path):

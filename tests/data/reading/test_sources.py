@@ -155,13 +155,15 @@ def test_a_source_is_a_file_a_folder_or_a_pattern_with_variables(tmp_path, monke
     assert expand_source("${SOME_DATA}/b.jsonl", "corpus") == [b]
     assert expand_source(str(tmp_path / "*.jsonl"), "corpus") == [b]
     assert expand_sources([b, str(tmp_path)], "corpus") == [b, a]
-    for name in (".checkpoints/a.jsonl", "_temporary/0/a.jsonl", "part/c.jsonl", "part/README.jsonl"):
+    for name in (".checkpoints/a.jsonl", "_temporary/0/a.jsonl", "_part=1/c.jsonl"):
         (tmp_path / "deeper" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "deeper" / name).touch()
     for pattern in ("deeper/*/*.jsonl", "deeper/**/*.jsonl"):
-        assert expand_source(str(tmp_path / pattern), "corpus") == [str(tmp_path / "deeper/part/c.jsonl")]
-    asked_for = str(tmp_path / "deeper/.checkpoints/*.jsonl")
-    assert expand_source(asked_for, "corpus") == [str(tmp_path / "deeper/.checkpoints/a.jsonl")]
+        assert expand_source(str(tmp_path / pattern), "corpus") == [str(tmp_path / "deeper/_part=1/c.jsonl")]
+    for pattern in ("deeper/.checkpoints/*.jsonl", "deeper/.c*/*.jsonl", "*/.checkpoints/*"):
+        assert expand_source(str(tmp_path / pattern), "corpus") == [
+            str(tmp_path / "deeper/.checkpoints/a.jsonl")
+        ]
     monkeypatch.chdir(tmp_path)
     assert expand_sources(["b.jsonl", "./b.jsonl", f"file://{b}", "."], "corpus") == [b, a], "each file once"
 

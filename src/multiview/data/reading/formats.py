@@ -17,7 +17,7 @@ from multiview.data.reading.delimited import DELIMITERS, cells, delimited_rows, 
 from multiview.data.reading.files import base_name, head, is_parquet, is_web, plain_name
 from multiview.data.reading.json_rows import json_items, rows_of
 from multiview.data.reading.parquet import parquet_names, parquet_rows, parquet_tables
-from multiview.data.reading.qrels import is_qrels, is_triples, judged_columns, marco_rows, says_qrels
+from multiview.data.reading.qrels import is_qrels, is_triples, judges, marco_rows, says_qrels
 from multiview.data.reading.tables import Row, tables_of_rows
 from multiview.data.reading.training_files import (
     Entry,
@@ -206,7 +206,7 @@ def _json(file: str, beginning: str, first: str, by_suffix: str, known: Collecti
     holds_rows = type(row) is dict and "\n" not in text.strip() and {*map(type, row.values())} <= {dict, list}
     if not isinstance(row, dict) or (by_suffix == "json" and ("data" in row or holds_rows)):
         return "squad" if by_suffix == "json" else "jsonl"  # SQuAD's reader explains what to write instead
-    return shape_of(row, known) or ("qrels" if judged_columns(list(row)) else "jsonl")
+    return shape_of(row, known) or ("qrels" if judges(list(row)) else "jsonl")
 
 
 def _begins_with_header(beginning: str) -> bool:

@@ -67,8 +67,8 @@ def is_qrels(line: str) -> bool:
     A TREC run counts as well, so that it is later refused as a run.
     """
     cells = _cells(line)
-    named = judged_columns(cells) or judged_columns(_cells(line, by_commas=True))
-    return bool(named) or _is_trec(cells) or bool(RUN.fullmatch(line))
+    named = judges(cells) or judges(_cells(line, by_commas=True))
+    return named or _is_trec(cells) or bool(RUN.fullmatch(line))
 
 
 def _is_trec(cells: Sequence[str]) -> bool:
@@ -84,8 +84,13 @@ def judged_columns(names: Sequence[str]) -> list[int]:
     """Returns the positions of question, passage and grade among up to four column names; empty if any is missing."""
     plain = [re.sub("[-_ ]", "", name.lower()) for name in names]
     places = [next((n for n, name in enumerate(plain) if name in known), -1) for known in JUDGED]
-    has_text = not {"question", "text", *PASSAGE_COLUMNS["text"]}.isdisjoint(map(str.lower, names))
-    return [] if -1 in places or len(names) > 4 or has_text else places
+    return [] if -1 in places or len(names) > 4 else places
+
+
+def judges(names: Sequence[str]) -> bool:
+    """Whether the rows of such columns are judgements, rather than passages or questions with a topic and a label."""
+    with_text = {"question", "text", *PASSAGE_COLUMNS["text"]}
+    return bool(judged_columns(names)) and with_text.isdisjoint(map(str.lower, names))
 
 
 def judgements(files: Iterable[str], report: Report) -> dict[str, dict[str, int]]:

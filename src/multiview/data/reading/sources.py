@@ -42,7 +42,7 @@ LAKES = {
     "_versions/*.manifest": "a Lance table",
 }
 """Pattern of what marks the folder of a table with its own list of files, to the kind of table."""
-MARKER = re.compile(r"\.(?!.*\.icloud\Z).*|_[^.]*|.*_\$folder\$", re.DOTALL)
+MARKER = re.compile(r"\.(?!.*\.icloud\Z).*|_[^.=]*|.*_\$folder\$", re.DOTALL)
 """The name of a file that is not data: a hidden one, unless a stand-in of iCloud's, or what Spark and EMR leave."""
 CHECKSUMS = ("md5Hash", "crc32c", "ETag", "etag", "generation", "Content-MD5", "Digest", "Last-Modified")
 """Fields in which file systems report a file's checksum or version, the most reliable first."""
@@ -106,10 +106,12 @@ def _files(fs: AbstractFileSystem, path: str, address: str, use: Use) -> list[st
     if fs.isdir(path):
         files = _folder_files(fs, path, use)
     elif not is_web(address) and re.search(r"[*?\[]", path):
-        fixed = len(re.split(r"[*?\[]", path)[0].rpartition("/")[0])
-        names = (name for name in map(str, fs.glob(path)) if not is_metadata(name))
-        shown = (name for name in names if not any(map(MARKER.fullmatch, name[fixed:].split("/"))))
-        files = [name for name in sorted(shown) if _is_file(fs, name)]
+        begin = len(re.split(r"[*?\[]", path)[0].rpartition("/")[0])
+        if any(map(MARKER.fullmatch, path[begin:].split("/"))):
+            begin = path.rindex("/")  # hidden folders are meant
+        names = (name for name in sorted(map(str, fs.glob(path))))
+        shown = (name for name in names if not any(map(MARKER.fullmatch, name[begin:].split("/"))))
+        files = [name for name in shown if _is_file(fs, name)]
         _refuse_lakes(fs, files)
     elif isinstance(fs, LocalFileSystem) and os.path.lexists(path):
         raise _no_file(fs, path)
