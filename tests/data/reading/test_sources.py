@@ -160,7 +160,7 @@ def test_a_source_is_a_file_a_folder_or_a_pattern_with_variables(tmp_path, monke
         (tmp_path / "deeper" / name).touch()
     for pattern in ("deeper/*/*.jsonl", "deeper/**/*.jsonl"):
         assert expand_source(str(tmp_path / pattern), "corpus") == [str(tmp_path / "deeper/_part=1/c.jsonl")]
-    for pattern in ("deeper/.checkpoints/*.jsonl", "deeper/.c*/*.jsonl", "*/.checkpoints/*"):
+    for pattern in ("deeper/.checkpoints/*.jsonl", "deeper/.c*/*.jsonl", "*/.check*/*"):
         assert expand_source(str(tmp_path / pattern), "corpus") == [
             str(tmp_path / "deeper/.checkpoints/a.jsonl")
         ]
@@ -241,6 +241,10 @@ def test_files_that_are_numbered_are_all_there(tmp_path, hashed):
             expand_source(str(folder), "corpus")
     put("plain", "train-00001-of-00002")
     put("corpus", "corpus-00001-of-00002")
+    put("qrels", "train-00000-of-00002")
+    with pytest.raises(InputError, match=r": 1 of 00002 files train-\*-of-00002\.parquet are there"):
+        expand_source(str(tmp_path), "dev")
+    put("qrels", "train-00001-of-00002")
     assert len(expand_source(str(tmp_path / "plain"), "corpus")) == 2
     assert len(expand_source(str(tmp_path), "corpus")) == 2
     asked = expand_source(str(tmp_path), "dev")

@@ -149,7 +149,7 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
         is_judgement = _is_trec(cells) or three  # an id may begin with #
         if not any(cells) or (line.startswith("#") and not is_judgement):
             continue
-        if named := judged_columns(cells) or judged_columns(_cells(line, by_commas=True)):
+        if named := judged_columns(cells) or ("," in line and judged_columns(_cells(line, by_commas=True))):
             header, by_commas = named, "," in line
             continue
         places = header or ([0, 2, 3] if len(cells) == 4 else [0, 1, 2])

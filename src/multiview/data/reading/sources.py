@@ -42,8 +42,10 @@ LAKES = {
     "_versions/*.manifest": "a Lance table",
 }
 """Pattern of what marks the folder of a table with its own list of files, to the kind of table."""
-MARKER = re.compile(r"\.(?!.*\.icloud\Z).*|_[^.=]*|.*_\$folder\$", re.DOTALL)
+MARKER = re.compile(r"\.(?!.*\.icloud\Z).*|_[^.]*|.*_\$folder\$", re.DOTALL)
 """The name of a file that is not data: a hidden one, unless a stand-in of iCloud's, or what Spark and EMR leave."""
+HIDDEN = re.compile(r"/(\.[^/]+|_temporary)/")
+"""A hidden folder in a path, or Spark's of files that are not finished."""
 CHECKSUMS = ("md5Hash", "crc32c", "ETag", "etag", "generation", "Content-MD5", "Digest", "Last-Modified")
 """Fields in which file systems report a file's checksum or version, the most reliable first."""
 
@@ -107,10 +109,9 @@ def _files(fs: AbstractFileSystem, path: str, address: str, use: Use) -> list[st
         files = _folder_files(fs, path, use)
     elif not is_web(address) and re.search(r"[*?\[]", path):
         begin = len(re.split(r"[*?\[]", path)[0].rpartition("/")[0])
-        if any(map(MARKER.fullmatch, path[begin:].split("/"))):
-            begin = path.rindex("/")  # hidden folders are meant
-        names = (name for name in sorted(map(str, fs.glob(path))))
-        shown = (name for name in names if not any(map(MARKER.fullmatch, name[begin:].split("/"))))
+        meant = HIDDEN.search(path[begin:])
+        names = (name for name in sorted(map(str, fs.glob(path))) if meant or not HIDDEN.search(name[begin:]))
+        shown = (name for name in names if not MARKER.fullmatch(base_name(name)))
         files = [name for name in shown if _is_file(fs, name)]
         _refuse_lakes(fs, files)
     elif isinstance(fs, LocalFileSystem) and os.path.lexists(path):
@@ -184,7 +185,7 @@ def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
     inner = (name for name in names if base_name(name) in FOLDERS and fs.isdir(name))
     inner = [name for each in inner for name in _data_files(fs, _listed(fs, each))]
     if (collection := collection_files([*files, *inner], use)) is not None:
-        _refuse_incomplete(folder, collection)
+        _refuse_incomplete(folder, [*files, *inner])
         return collection
     _refuse_lakes(fs, files or [f"{folder}/data/of.parquet"])
     _refuse_incomplete(folder, files)
