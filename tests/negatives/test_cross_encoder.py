@@ -74,7 +74,7 @@ def test_pairs_that_other_processes_tokenise_have_the_very_same_logits(judge, co
     assert ahead == here, "in the same order, too"
     mined, begun = mined_with(judge, corpus), []
     monkeypatch.setattr("multiview.negatives.cross_encoder.workers", lambda device: begun.append(device) or 1)
-    assert (mined_with(judge, corpus).filtered.kept == mined.filtered.kept).all() and begun
+    assert (mined_with(judge, corpus).kept == mined.kept).all() and begun
 
 
 def test_a_logit_that_is_no_number_suspects_float16_first(judge, corpus):
@@ -108,7 +108,7 @@ def test_only_hits_that_the_cheaper_filters_left_are_judged_and_dropped(judge, c
 
     monkeypatch.setattr(cross_encoder, "pair_tokens", listening)
     without = mined_with(None, corpus, range_start=1, margin=4.0)
-    cheaper = corpus.names(without, without.filtered.kept)
+    cheaper = corpus.names(without, without.kept)
     assert cheaper == [f"p{i}" for i in range(7, 12)], "p6 holds the answer, p0 to p5 are too near to p2"
     texts = {p.id: f"{p.title} {p.text}" for p in corpus.passages}
     plain = 1 / (1 + np.exp(-plain_logits(judge, [("king of the river", texts[name]) for name in cheaper])))
@@ -116,16 +116,16 @@ def test_only_hits_that_the_cheaper_filters_left_are_judged_and_dropped(judge, c
     mined = mined_with(judge, corpus, above, range_start=1, margin=4.0)
     assert sorted(judged) == sorted(cheaper)
     expected = [name for name, score in zip(cheaper, plain, strict=True) if score <= above]
-    assert corpus.names(mined, mined.filtered.kept) == expected
-    assert mined.filtered.excluded["cross_encoder"].sum() == len(cheaper) - len(expected) == 2
+    assert corpus.names(mined, mined.kept) == expected
+    assert mined.excluded["cross_encoder"].sum() == len(cheaper) - len(expected) == 2
 
 
 def test_a_filter_that_leaves_every_hit_reads_none(judge, corpus, monkeypatch):
-    kept = mined_with(None, corpus).filtered.kept
+    kept = mined_with(None, corpus).kept
     monkeypatch.setattr(cross_encoder, "pair_tokens", None)
     mined = mined_with(judge, corpus, above=1.0)
-    assert (mined.filtered.kept == kept).all() and kept.any()
-    assert not mined.filtered.excluded["cross_encoder"].any()
+    assert (mined.kept == kept).all() and kept.any()
+    assert not mined.excluded["cross_encoder"].any()
 
 
 def test_memory_is_bounded_by_open_batches(judge, corpus):

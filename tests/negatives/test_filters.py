@@ -55,7 +55,7 @@ def test_no_negative_is_a_positive_or_holds_an_answer_or_is_padding(case):
     answer = holding(numbers, ids, shuffled, questions, "string")
     positive = Positives(ids, questions).hits(numbers)
     assert not positive[numbers < 0].any() and not answer[numbers < 0].any()
-    left = filter_hits(numbers, {"positive": positive, "answer": answer})
+    kept, excluded = filter_hits(numbers, {"positive": positive, "answer": answer})
     counted = [0, 0]
     for q, asked in enumerate(questions):
         expected = []
@@ -68,8 +68,8 @@ def test_no_negative_is_a_positive_or_holds_an_answer_or_is_padding(case):
                 counted[1] += 1
             else:
                 expected.append(number)
-        assert numbers[q][left.kept[q]].tolist() == expected
-    assert [hits.sum() for hits in left.excluded.values()] == counted
+        assert numbers[q][kept[q]].tolist() == expected
+    assert [hits.sum() for hits in excluded.values()] == counted
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdxy"), max_size=9), max_size=6), st.data())

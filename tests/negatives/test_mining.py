@@ -56,8 +56,8 @@ def test_a_hit_that_ties_with_its_positive_is_not_above_it_by_rounding(tmp_path)
     mined = twins.mine(
         [question(f"q{i}", "?", ["gold"], ["p3"]) for i in range(40)], queries, depth=9, margin=0.0
     )
-    assert not mined.filtered.excluded["margin"].any()
-    assert mined.filtered.kept.sum() == 40 * 8
+    assert not mined.excluded["margin"].any()
+    assert mined.kept.sum() == 40 * 8
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_whatever_the_settings_each_hit_is_a_negative_or_left_out_for_the_first_
             reasons[first := next(name for name, applies in reason.items() if applies)] += 1
             left += [crowd.passages[n].id] * (first == "left")
             found += [crowd.passages[n].id] * (answered and not known and answers == "positives")
-        assert crowd.names(mined, mined.filtered.kept, i) == left
+        assert crowd.names(mined, mined.kept, i) == left
         assert crowd.names(mined, mined.found, i) == found
         assert set(crowd.names(mined, mined.sampled, i)) <= set(left)
         excluded = {

@@ -32,11 +32,11 @@ def bm25_negatives(context: StepContext) -> None:
         top = index.search([question.question for question in asked], depth, report_done)
         positive = Positives(index.ids, asked, equal).hits(top.passages)
         answer = AnswerHits(asked, index.ids, corpus, matching_mode(settings)).holds(top.passages)
-        filtered = filter_hits(top.passages, {"positive": positive, "answer": answer})
+        kept, excluded = filter_hits(top.passages, {"positive": positive, "answer": answer})
         qids = [question.qid for question in asked]
-        tables.append(negatives_table(BM25, qids, top.passages, top.scores, filtered.kept, index.ids))
+        tables.append(negatives_table(BM25, qids, top.passages, top.scores, kept, index.ids))
         counts["hits"] += int((top.passages >= 0).sum())
-        counts.update({f"excluded_{reason}": int(hits.sum()) for reason, hits in filtered.excluded.items()})
+        counts.update({f"excluded_{reason}": int(hits.sum()) for reason, hits in excluded.items()})
     table = pa.concat_tables(tables)
     found = pc.list_value_length(table["negative_ids"]).to_numpy()
     if settings.questions.hard_negatives == "both":

@@ -1,7 +1,6 @@
 """Filters of hard negatives: retrieved passages that are positives, hold an answer or score too high."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -139,18 +138,11 @@ def above_margin(
     return scores > highest[:, None]
 
 
-@dataclass(frozen=True)
-class FilteredHits:
-    """The hits that the filters keep, and the number of hits that each filter leaves out."""
-
-    kept: np.ndarray
-    """[q, k] bool; never true for padding."""
-    excluded: dict[str, np.ndarray]
-    """Reason to the number of hits left out for this reason, per question [q] int64."""
-
-
-def filter_hits(passage_rows: np.ndarray, reasons: Mapping[str, np.ndarray]) -> FilteredHits:
-    """Returns the retrieved passages [q, k] that no reason leaves out; a hit with several counts for the first of them.
+def filter_hits(
+    passage_rows: np.ndarray, reasons: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Returns which retrieved passages no reason leaves out [q, k] bool, never padding; and by reason, the number of hits
+    left out per question [q] int64. A hit with several reasons counts for the first.
 
     `reasons` are masks [q, k] bool by name.
     """
@@ -159,4 +151,4 @@ def filter_hits(passage_rows: np.ndarray, reasons: Mapping[str, np.ndarray]) -> 
     for reason, mask in reasons.items():
         excluded[reason] = (kept & mask).sum(axis=1)
         kept = kept & ~mask
-    return FilteredHits(kept, excluded)
+    return kept, excluded

@@ -19,7 +19,7 @@ from multiview.index.ranking import TopPassages
 from multiview.index.view_index import ViewIndex
 from multiview.model.base_model.checkpoint import base_fingerprint
 from multiview.model.base_model.files import TEACHER
-from multiview.negatives.filters import AnswerHits, FilteredHits, Positives, above_margin, filter_hits, groups
+from multiview.negatives.filters import AnswerHits, Positives, above_margin, filter_hits, groups
 from multiview.negatives.negatives_file import (
     MINED,
     SCHEMA,
@@ -40,8 +40,10 @@ class MiningResult:
 
     top: TopPassages
     """The hits [q, depth]."""
-    filtered: FilteredHits
-    """The hits that the filters kept, and the number that each filter left out."""
+    kept: np.ndarray
+    """[q, depth] bool: the hits that the filters kept."""
+    excluded: dict[str, np.ndarray]
+    """The number of hits that each filter left out [q]."""
     sampled: np.ndarray
     """[q, depth] bool: the hard negatives."""
     found: np.ndarray
@@ -128,14 +130,14 @@ def mine_hits(
         if mining.cross_encoder:
             from multiview.negatives.cross_encoder import logits
 
-            remaining = filter_hits(top.passages, reasons).kept
+            remaining, _ = filter_hits(top.passages, reasons)
             if mining.cross_encoder_above == 1:
                 remaining = np.zeros_like(remaining)
             judged = logits(top.passages, remaining, index.ids, passages, asked, settings, events)
             reasons["cross_encoder"] = remaining & (1 / (1 + np.exp(-judged)) > mining.cross_encoder_above)
-        filtered = filter_hits(top.passages, reasons)
-        sampled = sample_negatives(filtered.kept, [q.qid for q in asked], mining.number, mining.seed)
-        yield group, MiningResult(top, filtered, sampled, found, positive_scores)
+        kept, excluded = filter_hits(top.passages, reasons)
+        sampled = sample_negatives(kept, [q.qid for q in asked], mining.number, mining.seed)
+        yield group, MiningResult(top, kept, excluded, sampled, found, positive_scores)
 
 
 def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Sequence[Question]) -> np.ndarray:
@@ -167,8 +169,8 @@ def report(mined: MiningResult, qids: Sequence[str]) -> pa.Table:
     made positives; and s+, null without a margin or a positive in the index."""
     counts = {
         "hits": (mined.top.passages >= 0).sum(axis=1),
-        **{f"excluded_{reason}": hits for reason, hits in mined.filtered.excluded.items()},
-        "left": mined.filtered.kept.sum(axis=1),
+        **{f"excluded_{reason}": hits for reason, hits in mined.excluded.items()},
+        "left": mined.kept.sum(axis=1),
         "drawn": mined.sampled.sum(axis=1),
         "positives_found": mined.found.sum(axis=1),
     }
