@@ -43,19 +43,15 @@ def whole_batch(
     answers = pad(answers, (0, width - answers.shape[-1])).transpose(0, 1)
     answer_views, other_views = _gather(answers, question_counts).unbind(dim=1)
     view_index, view_mask, real_views = views.unbind(dim=-1)
-    gathered = TrainingBatch(
-        questions=batch["questions"],
-        passages=batch["passages"],
-        view_index=view_index,
-        view_mask=view_mask.bool(),
-        real_views=real_views.bool(),
-        positive=batch["positive"],
-        excluded=batch["excluded"],
-        answer_views=answer_views.bool(),
-        other_views=other_views.bool(),
-    )
-    if "teacher" in batch:
-        gathered["teacher"] = batch["teacher"]
+    gathered: TrainingBatch = {
+        **batch,
+        "view_index": view_index,
+        "view_mask": view_mask.bool(),
+        "real_views": real_views.bool(),
+        "answer_views": answer_views.bool(),
+        "other_views": other_views.bool(),
+    }
+    del gathered["order"]
     questions = _GatherRows.apply(questions.float(), question_counts)
     return questions, _GatherRows.apply(rows.float(), row_counts), gathered
 
