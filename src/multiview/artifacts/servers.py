@@ -1,16 +1,13 @@
 """Servers of buckets and web pages: protocols, time-outs, and clear errors where one refuses or does not answer."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from fsspec import AbstractFileSystem, url_to_fs
 
 from multiview.errors import InputError
-
-if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
 
 PROTOCOLS = {"gs": "gs", "gcs": "gs", "s3": "s3", "s3a": "s3"}
 """Protocols of buckets, with their canonical spelling."""
@@ -57,8 +54,6 @@ def time_outs(url: str) -> dict[str, Any]:
 
 def file_system(url: str, **options: Any) -> tuple[AbstractFileSystem, str]:
     """Returns the file system of a URL, with `options` and our time-outs, and the path in it."""
-    from fsspec.core import url_to_fs
-
     return url_to_fs(url, **options, **time_outs(url))
 
 
