@@ -28,7 +28,10 @@ class SystemSteps:
         start = pretrained = self._warm_up(self._start())
         model, index = start, None
         for number in range(1, last + 1):
-            negatives: Input = self._negatives()
+            assert self.data.negatives is not None, (
+                "add_data makes negatives for the systems that are trained"
+            )
+            negatives: Input = self.data.negatives
             if index is not None:
                 mined = {"questions": self.data.train_questions, "bm25_negatives": negatives}
                 negatives = self._add(number, "mine", self.config, model=model, index=index, **mined)
@@ -98,10 +101,6 @@ class SystemSteps:
             config = config.model_copy(update={"evaluation": evaluation})
         asked = {"questions": self.data.dev_questions, "train_questions": self.data.train_questions}
         return self._add(number, "evaluate", config, model=model, index=index, **asked)
-
-    def _negatives(self) -> Output:
-        assert self.data.negatives is not None, "add_data makes negatives for the systems that are trained"
-        return self.data.negatives
 
     def _queries(self) -> Output:
         assert self.data.queries is not None, "add_data generates queries for the systems that read them"
