@@ -203,9 +203,7 @@ def with_found_positives(questions: Iterable[Question], found: Mapping[str, list
     return extended
 
 
-def _pool(
-    negatives: LocalArtifact | None, questions: list[Question], equal: Mapping[str, str] | None = None
-) -> Pool:
+def _pool(negatives: LocalArtifact | None, questions: list[Question], equal: Mapping[str, str]) -> Pool:
     """The hard negatives of `questions`, without their positives and passages `equal` to one, which a file may hold."""
     of = {question.qid: question.positive_ids for question in questions}
     return read_negatives(negatives.path, of, equal) if negatives else {}
