@@ -19,6 +19,7 @@ from multiview.model.layouts.base import PreTrainedTokenizer
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 from multiview.training.trainer import ReportingCallback, shared_arguments
+from multiview.training.validation import check_finite
 
 
 def train_generator(context: StepContext) -> None:
@@ -59,11 +60,8 @@ def train_generator(context: StepContext) -> None:
             )
             trainer.remove_callback(PrinterCallback)
             trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
-    if not all(weight.isfinite().all() for weight in model.parameters()):
-        raise InputError(
-            "the training of the generator diverged: some weights are NaN or infinite; lower "
-            f"generation.train.learning_rate={settings.learning_rate:g}"
-        )
+    way_out = f"lower generation.train.learning_rate={settings.learning_rate:g}"
+    check_finite(model, way_out, "the training of the generator")
     save(model.cpu(), tokenizer, context.output("generator"))
 
 

@@ -19,7 +19,7 @@ from multiview.training.batches import GROUP_COST, Collator
 from multiview.training.data import TrainingData, training_data, warm_up_data
 from multiview.training.processes import on_processes, processes_here
 from multiview.training.trainer import BiEncoderTrainer, training_arguments
-from multiview.training.validation import Validation, ValidationCallback, check_finite
+from multiview.training.validation import Validation, ValidationCallback, check_finite, diverged
 
 
 def train(context: StepContext) -> None:
@@ -106,7 +106,7 @@ def fit(data: TrainingData, context: StepContext) -> None:
         if first and validating is not None:
             validating.hand_on(context.output("model"))
         elif first:
-            check_finite(model, settings)
+            check_finite(model, diverged(settings))
             model.cpu().save(context.output("model"))
 
 

@@ -128,10 +128,10 @@ class Validation:
             self.model.train(training)
 
 
-def check_finite(model: torch.nn.Module, settings: Train) -> None:
+def check_finite(model: torch.nn.Module, way_out: str, training: str = "the training") -> None:
     """Raises InputError where a model has a weight that is NaN or infinite."""
     if not all(weight.isfinite().all() for weight in model.parameters()):
-        raise InputError(f"the training diverged: some weights are NaN or infinite; {diverged(settings)}")
+        raise InputError(f"{training} diverged: some weights are NaN or infinite; {way_out}")
 
 
 def diverged(settings: Train) -> str:
@@ -225,7 +225,7 @@ class ValidationCallback(TrainerCallback):
         return figures
 
     def _compare(self, validation: Validation, step: int) -> None:
-        check_finite(validation.model, self._settings)
+        check_finite(validation.model, diverged(self._settings))
         figures = self._measure(validation, step)
         self._state.without_better += 1
         if not self._state.best or figures[metric_names.MRR] > self._state.best[metric_names.MRR]:
