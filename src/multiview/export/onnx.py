@@ -14,6 +14,7 @@ import torch
 from tokenizers import Tokenizer, normalizers
 from tokenizers.processors import TemplateProcessing
 from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast
 
 from multiview.config import Model
 from multiview.errors import InputError
@@ -25,7 +26,6 @@ from multiview.model.layouts.base import SNIPPET_MEAN
 
 if TYPE_CHECKING:
     import onnx_ir
-    from transformers import PreTrainedTokenizerFast
 
 MODEL_FILE = "model.onnx"
 WEIGHTS_FILE = "model.onnx.data"
@@ -121,8 +121,6 @@ def text_tokenizer(
     """Returns the tokenizer in `folder` for texts of up to `length` tokens. `around` are the ids of special tokens
     before and after a text, by default the tokenizer's own. Raises InputError for a slow tokenizer, which no other
     program could read."""
-    from transformers import PreTrainedTokenizerFast
-
     loaded = load_tokenizer(folder)
     if not loaded.is_fast:
         raise InputError(
