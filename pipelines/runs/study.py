@@ -134,8 +134,8 @@ class Study(Section):
             for seed in self.seeds
         }
         for row, stage in product(self.runs, ("warm_up", "round_two")):
-            given = {value_at(rows[_seeded(row, seed)], f"train.{stage}.seed") for seed in self.seeds}
-            if given != {None} and len(given) < len(self.seeds):
+            given = {str(value_at(rows[_seeded(row, seed)], f"train.{stage}.seed")) for seed in self.seeds}
+            if given != {"None"} and len(given) < len(self.seeds):
                 raise InputError(
                     f"{row}: train.{stage}.seed would be one for several of the seeds {list(self.seeds)}; leave it out"
                 )
