@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from multiview import environment, names, tracking
+from multiview import environment, names
 from multiview.artifacts import champions
 from multiview.artifacts.record import Artifact, Reference, load_record
 from multiview.artifacts.staging import stage
@@ -184,6 +184,8 @@ def _shipping(reporter: StepReporter, alone: bool, uri: str | None) -> Iterator[
     if not uri:
         yield
         return
+    from multiview import tracking
+
     _compare_servers(uri)
     try:
         with tracking.ship_step_live(reporter.store, reporter.run, reporter.state.path, uri):

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Collection, Mapping
 
-from multiview import environment, names, tracking
+from multiview import environment, names
 from multiview.artifacts.store import Store, open_pod_store, open_store
 from multiview.config.kubeflow import Notify, notified, reached_by_people
 from multiview.config.overrides import validate
@@ -75,6 +75,8 @@ def open_run(
         remove_state(opened, run.id, step)
     mlflow = None
     if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
+        from multiview import tracking
+
         with StepReporter(opened, run.id, OPEN_RUN, OPEN_RUN).failures():
             tracking.close_killed(opened, uri)
             tracking.ship(opened, run.id, uri, only=())
@@ -147,6 +149,8 @@ def close_run(
                 ]
                 complete = set(run.steps) <= {state.path for state in states if state.finished} | {*there}
                 if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
+                    from multiview import tracking
+
                     tracking.ship(opened, run.id, uri, ended=None if complete else "FAILED")
                     mlflow = tracking.find_run(uri, run.id, opened.url).mlflow_id
         finally:

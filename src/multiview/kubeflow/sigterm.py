@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 
-from multiview import names, tracking
+from multiview import names
 from multiview.steps.work import StepReporter, Termination
 
 REPORT_SECONDS = 10.0
@@ -63,4 +63,6 @@ def _report(reporter: StepReporter, uri: str | None) -> None:
     reporter.fail(Termination())
     reporter.store.replace(f"{names.KILLED}/{reporter.run}", b"")
     if uri:
+        from multiview import tracking
+
         tracking.kill_step(reporter.store, reporter.run, reporter.state, uri)
