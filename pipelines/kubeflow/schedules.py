@@ -144,7 +144,8 @@ def read_statuses(
         last, why = next(iter(runs.runs or []), None), ""
         if last and (view := RunView(last)).unsuccessful and not view.cancelled:
             why = reason(profile, view, readable(store_of(last)))
-        yield entry, status(entry, last, now, why)._replace(store=store_of(last) if last else "")
+        told = status(entry, last, now, why)
+        yield entry, StatusLine(told.text, told.alarm, store_of(last) if last else "")
 
 
 def corpora(stores: Iterable[str]) -> Iterator[StatusLine]:

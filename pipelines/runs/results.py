@@ -17,7 +17,7 @@ from rich.text import Text
 from multiview import names
 from multiview.artifacts.record import Reference, load_record, split_address
 from multiview.artifacts.staging import stage
-from multiview.artifacts.store import LocalStore
+from multiview.artifacts.store import LocalStore, Store
 from multiview.cli.console import Console
 from multiview.config import JsonObject
 from multiview.data.passages import PassageLookup
@@ -29,7 +29,7 @@ from multiview.evaluation.tables import UNIT, asked_legend, count_generated, mar
 from multiview.metric_names import NDCG, short
 from multiview.refresh.gate import TITLES
 from multiview.steps.path import StepPath
-from multiview.steps.runs import StepState, finished_outputs
+from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
 
 
 def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
@@ -111,6 +111,12 @@ def _table(states: list[StepState], metrics: Mapping[str, Mapping[str, float]]) 
         legends.append(asked_legend(*count_generated(_folder(measured))))
         legends.append(trained_legend({_row(evaluation): measured.address}))
     return "\n".join(filter(None, (markdown_table(metrics), *legends)))
+
+
+def read_metrics(store: Store, run: str) -> dict[str, dict[str, float]]:
+    """Returns the metrics of each system of a run; empty before its evaluation. Raises InputError for an unknown run."""
+    states = {state.path: state for state in read_states(store, run)}
+    return _metrics([states[path] for path in read_run(store, run).steps if path in states])
 
 
 def _show_promotion(console: Console, promotion: JsonObject) -> None:
