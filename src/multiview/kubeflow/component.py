@@ -16,7 +16,6 @@ from multiview.artifacts.store import open_pod_store, open_store
 from multiview.config.overrides import leaves, parse_settings
 from multiview.errors import InputError, print_line, safe, without_secrets
 from multiview.kubeflow.sigterm import killed_by_sigterm
-from multiview.model.systems import resolve
 from multiview.steps.execution import run_step
 from multiview.steps.path import StepPath, shard_file
 from multiview.steps.processors import follow_pod
@@ -118,6 +117,8 @@ def _reference(artifact: KfpArtifact | str, file: str | None = None) -> Referenc
 def configured(declared: Step, text: str) -> str:
     """Returns the canonical JSON of the settings that a step reads, from a text in the form of `--set`. Any step may be
     given `model.architecture`, which decides defaults; any other setting that it does not read raises InputError."""
+    from multiview.model.systems import resolve  # and pyarrow, which must follow the pod
+
     overrides = parse_settings(text)
     for leaf in leaves(overrides):
         if leaf != "model.architecture" and not declared.reads(leaf):
