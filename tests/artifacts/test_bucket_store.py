@@ -106,6 +106,11 @@ def test_a_listing_while_the_first_file_of_a_folder_is_written(bucket: Bucket) -
     assert bucket.run(on_buckets.FIRST_FILE) == "True\n"
 
 
+def test_a_folder_that_has_an_object_of_its_own_is_no_file(s3: Bucket) -> None:
+    """Consoles, mounts and tools that copy make them. A collection took that of all attempts for an unfinished one."""
+    assert s3.run(on_buckets.MARKED) == "1\n"
+
+
 def test_credentials_that_are_missing_are_one_line(gs: Bucket) -> None:
     lines = gs.run(on_buckets.REFUSED).splitlines()
     assert len(lines) == 4

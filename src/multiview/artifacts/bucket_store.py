@@ -60,8 +60,9 @@ class BucketStore(Store):
                 (details.get("mtime") or details["LastModified"]).timestamp(),
             )
             for name, details in sorted(objects.items())
-            # s3fs names the folder itself where its first file is written while it looks.
-            if details["type"] != "directory"
+            # s3fs names the folder itself where its first file is written while it looks. Tools that copy or mount
+            # buckets make empty objects that are called like folders.
+            if details["type"] != "directory" and not name.endswith("/")
         ]
 
     def folders(self, path: str) -> list[str]:
