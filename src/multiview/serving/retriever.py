@@ -228,9 +228,9 @@ def load(address: str, *, device: str = "auto", verify: bool = False, views: int
         copies.extend([] if isinstance(artifact.store, LocalStore) else [folder])
         return folder
 
-    if any(file.path == INDEX_FILE for file in found.record.files):
-        stage(*found, INDEX_FILE)  # faiss trusts every byte of it
     folder = staged(found)
+    if isinstance(found.store, LocalStore) and (folder / INDEX_FILE).is_file():
+        stage(*found, INDEX_FILE)  # faiss trusts every byte of it; copies are always checked
     with _checked_on_error([found]):
         index = ViewIndex.load(folder, str(searching))
     index.check_model(model.record.digest)
