@@ -87,7 +87,7 @@ class MtebModel:
             "n_parameters": sum(each.numel() for each in self._encoder.model.parameters()),
             "framework": ["PyTorch"],
             "similarity_fn_name": ScoringFunction.DOT_PRODUCT,
-            "experiment_kwargs": self._encoder.settings.key_settings() or None,
+            "experiment_kwargs": {**self._encoder.settings.key_settings(), "language": self._language},
         }
         return ModelMeta.create_empty(described)
 

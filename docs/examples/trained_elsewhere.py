@@ -15,6 +15,7 @@ Of several that differ in their seed alone, such as those of the study `comparis
 A run's identity is in the line that it ends with, as in "comparison-5f631586c8: 38 steps done".
 """
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -52,10 +53,13 @@ def write(runs: list[str], store: Annotated[str, typer.Option(envvar="MULTIVIEW_
 
 def trained(store: Store, run: str) -> dict[str, Any]:
     """Returns the model of the last round per trained system of a run, as settings."""
+    paths = {StepPath.parse(state.path): state for state in read_states(store, run) if state.step == "train"}
+    for path, state in paths.items():
+        if not state.finished:
+            sys.exit(f"{run}: {path} is not done; finish the run first")
     models = {}
-    for state in read_states(store, run):  # of several rounds the last one comes last
-        if state.step == "train":
-            models[StepPath.parse(state.path).system] = state.outputs["model"].address
+    for path in sorted(paths, key=lambda path: path.round or 0):
+        models[path.system] = paths[path].outputs["model"].address
     return {system: {"train": {"model": address, **UNTRAINED["train"]}} for system, address in models.items()}
 
 

@@ -30,6 +30,17 @@ def test_shipping_again_says_that_there_is_nothing_new_and_a_run_that_is_opened_
     assert reported.seen() == expected
 
 
+def test_a_store_that_was_moved_with_its_database_is_told(tmp_path):
+    """MLflow's files have the addresses that they were written to."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    tracking.ship((reported := ReportedRun(before, new_database(before))).store, "training-1", reported.uri)
+    before.rename(after)
+    with pytest.raises(InputError, match=rf"in {before}/mlflow/\S+, which is gone: if its store was moved"):
+        tracking.find_run(f"sqlite:///{after}/mlflow.db", "training-1")
+    before.symlink_to(after)
+    assert tracking.find_run(f"sqlite:///{after}/mlflow.db", "training-1").run.id == "training-1"
+
+
 class Killed(Exception):
     pass
 
