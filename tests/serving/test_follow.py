@@ -158,9 +158,9 @@ from multiview.serving.follow import Follower
 
 local, store = Path(sys.argv[1]), open_store("gs://bucket/served")
 files = sorted(file.relative_to(local).as_posix() for file in local.rglob("*") if file.is_file())
-second = "champions/000002.json"
+second, late = "champions/000002.json", sys.argv[3]
 for name in files:
-    if name != second:
+    if name not in (second, late):
         store.create(name, (local / name).read_bytes())
 
 def answer():
@@ -175,6 +175,11 @@ held = follower.generations.newest.retriever
 first, answers = copies(), [answer()]
 assert len(first) == 3 and all(folder.is_relative_to(scratch()) for folder in first)
 store.create(second, (local / second).read_bytes())
+assert not follower.check() and "is missing" in follower.problem
+assert not follower.check(), "which removes copies"
+assert set(scratch().glob("*/*")) == first, "none of what could not be loaded"
+store.create(late, (local / late).read_bytes())
+follower._retry_at = 0
 assert follower.check()
 answers.append(answer())
 now = copies()
@@ -194,10 +199,11 @@ print(answers)
 
 
 def test_local_copies_of_a_champion_in_a_bucket_go_with_it(crowned):
-    """Also those of an approximate index."""
+    """Also those of an approximate index, and those of one that could not be loaded."""
     promote(crowned, "pooled")
+    late = f"{index_record(crowned, 'pooled').data}/views.f16"
     with emulated_bucket(free_port()) as environment:
-        answers = ast.literal_eval(run_on(environment, BUCKET, str(crowned.store.root), QUESTION))
+        answers = ast.literal_eval(run_on(environment, BUCKET, str(crowned.store.root), QUESTION, late))
     alone = [
         [(hit.id, hit.score) for hit in multiview.load(crowned.index(system)).search([QUESTION])[0]]
         for system in ("camvr", "pooled", "camvr")

@@ -89,7 +89,7 @@ def stage(store: Store, record: Record, file: str | None = None, check: Check = 
         folder = _link(store, record, file) if file else store.root / record.data
         return LocalArtifact(folder, digest, address, stamps)
     assert isinstance(store, BucketStore)
-    folder = _folder(record, file)
+    folder = copy_folder(record, file)
     _copy(store, record, files, folder)
     return LocalArtifact(folder, digest, address)
 
@@ -98,21 +98,22 @@ def to_copy(store: Store, record: Record, file: str | None = None) -> dict[Path,
     """Returns the sizes of the files that `stage` would copy from a bucket, by their places in the scratch folder."""
     if isinstance(store, LocalStore):
         return {}
-    folder, files = _folder(record, file), [record.file(file)] if file else record.files
+    folder, files = copy_folder(record, file), [record.file(file)] if file else record.files
     return {target: each.bytes for each in files if not (target := folder / each.path).is_file()}
 
 
-def _folder(record: Record, file: str | None) -> Path:
-    """Returns the scratch folder of an artifact. It is named by digest, because all outputs of a step share one key."""
+def copy_folder(record: Record, file: str | None = None) -> Path:
+    """Returns the scratch folder of an artifact, or of one of its files. It is named by digest, because all outputs of a
+    step share one key."""
     return scratch() / record.digest / (file or "whole")
 
 
 def _link(store: LocalStore, record: Record, file: str) -> Path:
-    link = _folder(record, file) / file
+    link = copy_folder(record, file) / file
     link.parent.mkdir(parents=True, exist_ok=True)
     link.unlink(missing_ok=True)
     link.symlink_to(store.root / record.data / file)
-    return _folder(record, file)
+    return copy_folder(record, file)
 
 
 def verify(store: Store, record: Record) -> None:

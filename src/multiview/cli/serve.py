@@ -1,7 +1,9 @@
 """`multiview serve`: loads an index, and runs the server. It imports what it needs when it runs."""
 
 import copy
+import signal
 import socket
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,6 +74,8 @@ def serve(
     from multiview.serving.retriever import load
     from multiview.serving.search_service import Serving
 
+    # While it loads, and as uvicorn sends the signal again when it has ended: local copies are removed at exit.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if mcp:
         check_installed("mcp", "mcp")
     keys, log = read_keys(api_keys), QuestionLog(question_log) if question_log else None

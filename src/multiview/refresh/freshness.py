@@ -49,7 +49,7 @@ class Freshness:
 def freshness(store: Store, champion: Champion) -> Freshness:
     """Returns the freshness of a champion's corpus. Raises InputError where its record is gone or a state is damaged."""
     corpus = load_reference(champion.passages, f"champion {champion.number}", store).record
-    read, ended, settings = datetime.fromisoformat(corpus.created).timestamp(), {}, {}
+    read, newest, ended, settings = datetime.fromisoformat(corpus.created).timestamp(), 0.0, {}, {}
     written: dict[str, tuple[float, int]] = {}
     for entry in store.entries(names.RUNS):
         _, name, *rest = entry.path.split("/")
@@ -60,7 +60,8 @@ def freshness(store: Store, champion: Champion) -> Freshness:
         run, split, outcome, when = _told(store, name, written[name])
         if run is None or run.pipeline != "refresh":  # such as a component `refresh-index` alone
             continue
-        settings = run.config.get("refresh", {})
+        if split and split.started > newest:
+            newest, settings = split.started, run.config.get("refresh", {})
         if split and split.outputs[names.PASSAGES].digest == corpus.digest:
             read = max(read, split.started)
         if outcome:

@@ -99,8 +99,8 @@ class Generations:
     def load_beside(self, address: str, most: int, **how: Any) -> None:
         """Loads an index for requests that name it; the `most` such indexes that were named last stay loaded. `how` are
         options of `load`. Raises InputError if it cannot be loaded."""
-        with self.loading():
-            other = Generation(_loaded(address, **how))
+        with self.loading() as copies:
+            other = Generation(_loaded(address, copies=copies, **how))
             with self._lock:
                 self._beside.setdefault(address, other)
                 while len(self._beside) > most:
@@ -108,12 +108,17 @@ class Generations:
         self.remove_copies()
 
     @contextlib.contextmanager
-    def loading(self) -> Iterator[None]:
-        """Keeps all local copies while the block loads an index, which may read them."""
+    def loading(self) -> Iterator[list[Path]]:
+        """Keeps all local copies while the block loads an index, which may read them; yields a list for the copies that
+        it makes, which are left over if it fails."""
+        copies: list[Path] = []
         with self._copies_lock:
             self._loading += 1
         try:
-            yield
+            yield copies
+        except Exception:
+            self._leftover.update(copies)
+            raise
         finally:
             with self._copies_lock:
                 self._loading -= 1
@@ -198,9 +203,9 @@ class Follower:
             return False
         self._failed, self._retry_at = champion, time.monotonic() + RETRY_SECONDS
         log.info("champion %d: loading beside %s", champion.number, answering.name)
-        with self.generations.loading():
+        with self.generations.loading() as copies:
             try:
-                following = open_generation(self._store, champion, **self._how)
+                following = open_generation(self._store, champion, copies=copies, **self._how)
             except Exception as error:
                 raise InputError(
                     f"champion {champion.number} could not be loaded: {one_line(error)}"

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from multiview import names
 from multiview.artifacts.record import Artifact, load_record, load_reference
-from multiview.artifacts.staging import Check, stage
+from multiview.artifacts.staging import Check, copy_folder, stage
 from multiview.artifacts.staging import verify as read_all
 from multiview.artifacts.store import LocalStore
 from multiview.data.passages import PassageRows, shard_files
@@ -203,13 +203,21 @@ def load_artifacts(address: str) -> tuple[Artifact, Artifact, Artifact]:
     return index, model, corpus
 
 
-def load(address: str, *, device: str = "auto", verify: bool = False, views: int | None = None) -> Retriever:
+def load(
+    address: str,
+    *,
+    device: str = "auto",
+    verify: bool = False,
+    views: int | None = None,
+    copies: list[Path] | None = None,
+) -> Retriever:
     """Returns the retriever of the index at `address`, `<store>/index/<key>`.
 
     Files in a bucket are copied and checked. Files in a local store are checked by size, and by sha256 with `verify` or
     if they were written to since they were last found whole. `device` is cpu, cuda or auto. `views` is how many of each
-    passage's views, from the first, are searched (architecture meta); by default all. Raises InputError if there is no
-    index at `address`, or if the model or the passages that its record names are missing, truncated or altered.
+    passage's views, from the first, are searched (architecture meta); by default all. The folders of copies are added to
+    `copies`, also if loading fails. Raises InputError if there is no index at `address`, or if the model or the passages
+    that its record names are missing, truncated or altered.
     """
     found, model, corpus = load_artifacts(address)
     # Imported only now, because importing torch takes seconds and the errors above should not wait for it.
@@ -221,12 +229,12 @@ def load(address: str, *, device: str = "auto", verify: bool = False, views: int
     settings = encoded_with(found.record, device)
     searching = devices.device(settings.device, "encode.device")
     check: Check = "bytes" if verify else "writes"
-    copies: list[Path] = []
+    copies = [] if copies is None else copies
 
     def staged(artifact: Artifact) -> Path:
-        folder = stage(*artifact, check=check).path
-        copies.extend([] if isinstance(artifact.store, LocalStore) else [folder])
-        return folder
+        if not isinstance(artifact.store, LocalStore):
+            copies.append(copy_folder(artifact.record))
+        return stage(*artifact, check=check).path
 
     folder = staged(found)
     if isinstance(found.store, LocalStore) and (folder / INDEX_FILE).is_file():
