@@ -8,7 +8,6 @@ passages, which the papers' AVQ = 1 is compared with.
 
 from pathlib import Path
 
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import typer
 
@@ -19,7 +18,8 @@ def write(questions: Path, sample: Path, out: Path, gold: str = "positive_passag
     """Write the rows of `questions` whose passage, named in the column `gold`, is that of a question in `sample`."""
     asked = {question.positive_ids[0] for question in read_questions(sample)}
     rows = pq.read_table(questions)
-    kept = rows.filter(pc.is_in(rows.column(gold), value_set=pc.cast([*asked], rows.column(gold).type)))
+    named = (each if isinstance(each, list) else [each] for each in rows.column(gold).to_pylist())
+    kept = rows.filter([not asked.isdisjoint(map(str, ids)) for ids in named])
     pq.write_table(kept, out)
     typer.echo(f"{len(kept):,} questions about {len(asked):,} passages in {out}")
 

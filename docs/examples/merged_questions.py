@@ -22,7 +22,7 @@ def merge(files: list[str], folder: Path = Path("merged")) -> None:
     for file in files:
         for (passage,), questions in squad_entries(file):
             passages[passage["id"]] = passage
-            for question in questions:
+            for question in filter(lambda question: question["answers"], questions):  # SQuAD 2.0 has others
                 text = " ".join(question["question"].split())
                 gold.setdefault(text, {})[passage["id"]] = None
     folder.mkdir(parents=True, exist_ok=True)

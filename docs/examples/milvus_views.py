@@ -46,9 +46,14 @@ def entity(row: dict, kind: str = HALF) -> dict:
     return {
         "id": f"{row['passage_id']}/{row['view']}",
         **{name: row[name] for name in ("passage_id", "view", "title", "snippet")},
-        "columns": json.loads(json.dumps(row.get("columns", {}), default=str)),
+        "columns": plain(row.get("columns", {})),
         "vector": typed(row["vector"], kind),
     }
+
+
+def plain(columns: dict) -> dict:
+    """Columns as JSON holds them: texts for days, and null for NaN, which pandas writes for missing numbers."""
+    return json.loads(json.dumps(columns, default=str), parse_constant=lambda _: None)
 
 
 def search_arguments(

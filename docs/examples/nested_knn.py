@@ -55,11 +55,16 @@ def bulk_lines(folder: Path) -> Iterator[str]:
         document = {
             "passage_id": passage_id,
             "title": views[0]["title"],
-            "columns": views[0].get("columns", {}),
+            "columns": plain(views[0].get("columns", {})),
             "views": [{name: view[name] for name in names} for view in views],
         }
         yield json.dumps({"index": {"_index": INDEX, "_id": passage_id}})
-        yield json.dumps(document, default=str)
+        yield json.dumps(document)
+
+
+def plain(columns: dict) -> dict:
+    """Columns as JSON holds them: texts for days, and null for NaN, which pandas writes for missing numbers."""
+    return json.loads(json.dumps(columns, default=str), parse_constant=lambda _: None)
 
 
 def search_body(

@@ -37,7 +37,7 @@ COMMIT;
 
 SEARCH = """\
 WITH nearest AS MATERIALIZED (
-    SELECT * FROM views ORDER BY vector <#> %(question)s::halfvec LIMIT %(candidates)s
+    SELECT * FROM views ORDER BY vector <#> %(question)s::vector::halfvec LIMIT %(candidates)s
 ), scored AS (
     SELECT passage_id, title, view, snippet, -(vector::vector <#> %(question)s::vector) AS score FROM nearest
 ), placed AS (
@@ -65,10 +65,15 @@ def copy_lines(folder: Path) -> Iterator[bytes]:
             struct.pack("!i", row["view"]),
             row["title"].encode(),
             None if row["snippet"] is None else row["snippet"].encode(),
-            b"\x01" + json.dumps(row.get("columns", {}), default=str).encode(),
+            b"\x01" + json.dumps(plain(row.get("columns", {}))).encode(),
             struct.pack("!hh", len(vector), 0) + vector.tobytes(),
         )
         yield struct.pack("!h", len(fields)) + b"".join(map(_field, fields))
+
+
+def plain(columns: dict) -> dict:
+    """Columns as JSON holds them: texts for days, and null for NaN, which pandas writes for missing numbers."""
+    return json.loads(json.dumps(columns, default=str), parse_constant=lambda _: None)
 
 
 def _field(value: bytes | None) -> bytes:

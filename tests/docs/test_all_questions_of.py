@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from multiview.data.questions import Question
 from tests.fixtures.artifacts import questions_folder
@@ -12,13 +13,18 @@ from tests.fixtures.inprocess import example
 SAMPLE = [Question("q2", "Who?", (), None, ("p0",)), Question("q4", "Where?", (), None, ("p2", "p1"))]
 
 
-def test_all_questions_about_the_sample_s_passages_are_written(tmp_path: Path, monkeypatch, capsys) -> None:
+@pytest.mark.parametrize("several", [False, True])
+def test_all_questions_about_the_sample_s_passages_are_written(
+    several: bool, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    """By a column of ids, or of lists of ids."""
     sample = questions_folder(tmp_path / "sample", SAMPLE)
     gold = ["p0", "p1", "p0", "p2", "p2"]
-    table = pa.table({"qid": [f"q{row}" for row in range(5)], "positive_passage_id": gold})
+    column = [["p3", passage] for passage in gold] if several else gold
+    table = pa.table({"qid": [f"q{row}" for row in range(5)], "gold": column})
     pq.write_table(table, tmp_path / "train.parquet")
     out = tmp_path / "all.parquet"
-    words = map(str, (tmp_path / "train.parquet", sample, out))
+    words = (*map(str, (tmp_path / "train.parquet", sample, out)), "--gold", "gold")
     printed = example(monkeypatch, capsys, "all_questions_of.py", *words)
     assert printed == f"4 questions about 2 passages in {out}\n"
     assert pq.read_table(out) == table.take([0, 2, 3, 4])

@@ -16,6 +16,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -221,7 +222,10 @@ def test_rows_of_a_table_rank_as_the_index(exported, indexes, tmp_path):
         assert all(said[name] == stored[name] for name in ("passage_id", "view", "title", "snippet"))
         assert json.loads(said["vector"]) == stored["vector"] and said["columns"][0] == "\1"
         assert json.loads(said["columns"][1:])["day"] == str(stored["columns"]["day"])
-    query = re.sub(r"(\w+)(?:::\w+)? <#> (%\(\w+\)s)::\w+", r"negative_product(\1, \2)", recipe["SEARCH"])
+    query = re.sub(r"(\w+)(?:::\w+)? <#> (%\(\w+\)s)::[\w:]+", r"negative_product(\1, \2)", recipe["SEARCH"])
+    assert set(re.findall(r"%\(question\)s::(\w+)", recipe["SEARCH"])) == {"vector"}, (
+        "a parameter has one type"
+    )
     with closing(sqlite3.connect(":memory:")) as database:
         database.create_function(
             "negative_product", 2, lambda *given: -float(np.dot(*map(json.loads, given)))
@@ -237,6 +241,14 @@ def test_rows_of_a_table_rank_as_the_index(exported, indexes, tmp_path):
             return {id: score for id, *_, score in found}
 
         same_ranking(indexes, retriever, scores_of)
+
+
+def test_a_number_that_json_cannot_hold_is_null():
+    """As Elasticsearch, PostgreSQL and Milvus refuse NaN, which pandas writes for what is missing."""
+    columns = {"price": math.nan, "most": [1.5, math.inf], "day": date(2020, 1, 1)}
+    for recipe in ("nested_knn.py", "pgvector_views.py", "milvus_views.py"):
+        plain = runpy.run_path(str(ROOT / "docs" / "examples" / recipe))["plain"]
+        assert plain(columns) == {"price": None, "most": [1.5, None], "day": "2020-01-01"}
 
 
 @pytest.mark.parametrize(("kind", "rtol"), {"FLOAT16_VECTOR": 2e-4, "FLOAT_VECTOR": 1e-5}.items())

@@ -14,6 +14,7 @@ def test_equal_questions_are_one_with_the_passages_of_all(tmp_path: Path, monkey
             {"id": text, "question": "What do  you keep?", "answers": [{"text": "keep", "answer_start": 3}]}
         ]
         files.append(str(tmp_path / f"{len(files)}.json"))
+        asked.append({"id": f"{text}?", "question": "Who asks?", "answers": []})  # as in SQuAD 2.0
         content = {"data": [{"title": "site.org", "paragraphs": [{"context": text, "qas": asked}]}]}
         Path(files[-1]).write_text(json.dumps(content))
     merged = tmp_path / "merged"
