@@ -49,11 +49,13 @@ def drift(tops: list[float]) -> str:
 
 
 def write_candidates(folder: Path, log: Path, most: int, rank: int) -> int:
-    """Writes the questions that were asked most often, each with the passage that answered best last; returns how many."""
+    """Writes the questions that were asked most often, each with the passage that answered best last; returns how many.
+    Questions that named another index than the champion do not count, unless no champion answered at all."""
     asked: Counter[str] = Counter()
     answered: dict[str, str] = {}
+    crowned = any(each["champion"] for each in logged(log))
     for each in logged(log):
-        if each["hits"]:
+        if each["hits"] and bool(each["champion"]) == crowned:
             asked[text := each["question"].strip()] += 1
             answered[text] = each["hits"][0]["id"]
     rows = [

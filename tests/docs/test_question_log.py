@@ -9,9 +9,15 @@ from multiview.config.overrides import gather
 from tests.fixtures.inprocess import example, multiview_command
 
 
-def line(question: str, *hits: tuple[str, float], index: str = "store/index/a", where: str | None = None):
+def line(
+    question: str,
+    *hits: tuple[str, float],
+    index: str = "store/index/a",
+    champion: int | None = 1,
+    where: str | None = None,
+):
     found = [{"id": id, "score": score} for id, score in hits]
-    return {"index": index, "question": question, "where": where, "hits": found}
+    return {"index": index, "champion": champion, "question": question, "where": where, "hits": found}
 
 
 @pytest.fixture
@@ -48,7 +54,10 @@ def test_candidates_are_read_as_dev_questions_and_as_a_policy(said, indexes, tmp
         line(" Where? ", ("p2", 3.0), ("p1", 2.5)),
         line("When?"),
         line("Où?", ("p9", 1.0), where="url is null"),
+        *[line("When?", ("p8", 1.0), index="store/index/challenger", champion=None)] * 3,
     ]
+    alone = [{**each, "champion": None} for each in lines]
+    assert "3 candidates in out" in said(alone, "--candidates", "out"), "of a server without a champion"
     assert "2 candidates in out" in said(lines, "--candidates", "out", "--rank", "3")
     questions, gate = tmp_path / "out" / "questions.jsonl", tmp_path / "out" / "gate.yaml"
     passages = indexes.store.root.parent / "passages.parquet"
