@@ -65,6 +65,23 @@ def test_a_text_stands_below_what_it_is_about() -> None:
     assert loose == []
 
 
+def test_temporary_files_lie_in_the_scratch_folder() -> None:
+    """A pod has its volume there. Small ones may lie elsewhere: reports of training processes, and what is submitted."""
+    found = {
+        (file, ast.unparse(node.func))
+        for file, tree in trees().items()
+        if file.startswith("src/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and re.fullmatch(r"tempfile\.(\w*Temp\w*File|TemporaryDirectory|mk\w+)", ast.unparse(node.func))
+        and not any(keyword.arg == "dir" for keyword in node.keywords)
+    }
+    assert found == {
+        ("src/multiview/training/processes.py", "tempfile.TemporaryDirectory"),
+        ("src/multiview/tracking/finding.py", "tempfile.TemporaryDirectory"),
+    }
+
+
 def test_metrics_are_named_metric_first() -> None:
     """As `metric_names.of_group` has it: `accuracy_at_5/camvr`, METRIC/SYSTEM."""
     wrong = r"`[^`\s]+/(?:(?:accuracy|recall|mrr|ndcg)_at_\w+|NAME|METRIC)`"

@@ -111,7 +111,9 @@ FAULTS = {
 }
 """Errors of the machine that a person can fix, with the way out."""
 
-_RUST = re.compile(r"\(os error (\d+)\)")
+_NUMBER = re.compile(r"\(os error (\d+)\)|\[Errno (\d+)\]")
+_TORN = re.compile("inline_container|iostream error")
+"""In what torch says where it cannot write a file to its end."""
 
 
 def nearest(name: str, names: Iterable[str], listed: Iterable[str] = ()) -> str:
@@ -125,11 +127,14 @@ def nearest(name: str, names: Iterable[str], listed: Iterable[str] = ()) -> str:
 
 
 def fault(error: BaseException) -> int | None:
-    """Returns the number of an error in `FAULTS`, also if a library in Rust wrote it into its own error's text."""
-    if isinstance(error, OSError):
-        return error.errno if error.errno in FAULTS else None
-    number = _RUST.search(str(error))
-    return int(number[1]) if number and int(number[1]) in FAULTS else None
+    """Returns the number of an error in `FAULTS`, also if a library wrote it into its own error's text. A file that torch
+    cannot write to its end counts as a full disk."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number is None and (written := _NUMBER.search(str(error))):
+        number = int(written[1] or written[2])
+    if number is None and _TORN.search(str(error)):
+        number = errno.ENOSPC
+    return number if number in FAULTS else None
 
 
 def one_line(error: BaseException) -> str:

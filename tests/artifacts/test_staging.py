@@ -1,5 +1,7 @@
 """Artifacts are checked when they are staged, and one file can be staged alone."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -43,11 +45,20 @@ def test_a_damaged_file_is_named_with_the_way_out(tmp_path, damage, says):
     assert "\n" not in line
 
 
-def test_one_file_of_an_artifact_can_be_staged_alone(tmp_path):
+@pytest.mark.parametrize("links", [True, False])
+def test_one_file_of_an_artifact_can_be_staged_alone(links, tmp_path, monkeypatch):
+    """Also on a file system without links."""
+
+    def no_links(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    if not links:
+        monkeypatch.setattr(os, "symlink", no_links)
     store = LocalStore(tmp_path)
     record, _ = publish(store, "k", "text")
     staged = stage(store, record, "a.txt")
     assert [path.name for path in staged.path.iterdir()] == ["a.txt"]
+    assert (staged.path / "a.txt").is_symlink() == links
     assert (staged.path / "a.txt").read_text() == "text"
     assert staged.digest == record.file("a.txt").sha256
     with pytest.raises(InputError, match="has no file c.txt"):

@@ -1,7 +1,9 @@
 """Files are created exclusively and whole, even when processes race."""
 
+import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,6 +64,20 @@ def test_file_systems_that_cannot_create_exclusively_are_refused(tmp_path, monke
     monkeypatch.setattr(os, "link", no_links)
     with pytest.raises(InputError, match="no hard links"):
         open_store(str(tmp_path)).check_writable()
+
+
+def test_a_file_system_that_syncs_no_folders_is_used(tmp_path, monkeypatch):
+    synced = os.fsync
+
+    def no_folders(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        synced(descriptor)
+
+    monkeypatch.setattr(os, "fsync", no_folders)
+    (store := LocalStore(tmp_path)).check_writable()
+    record, _ = publish(store, "k", "text")
+    verify(store, record)
 
 
 def test_a_store_that_is_not_writable_is_an_input_error(tmp_path):

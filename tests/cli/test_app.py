@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,6 +99,14 @@ def test_an_error_keeps_its_line_and_status_where_nobody_reads() -> None:
 def test_a_command_without_standard_output_runs() -> None:
     closed = "import os, sys; os.close(1); sys.stdout = None\n"
     assert run_forked(closed + MULTIVIEW, "config", "gate") == (0, "", "")
+
+
+def test_a_user_whom_the_system_does_not_know_has_a_home() -> None:
+    """As a container's whose user is a mere number. MLflow and NLTK look for one."""
+    nobody = "import os, pathlib, pwd, typer; os.environ.pop('HOME')\ndef unknown(_): raise KeyError\n"
+    nobody += "pwd.getpwuid = unknown\napp = typer.Typer()\n@app.command()\ndef home(): print(pathlib.Path.home())\n"
+    ended = run_forked(f"{nobody}from multiview.cli.app import run_app\nrun_app(app)")
+    assert ended == (0, f"{tempfile.gettempdir()}\n", "")
 
 
 IMPORTING = """

@@ -38,8 +38,17 @@ def test_a_file_that_is_too_large_is_a_line_without_a_class_name():
     assert run_forked(FILLING) == (1, "", line)
 
 
-def test_a_full_disk_is_the_same_line_from_a_library_in_rust():
-    error = SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+@pytest.mark.parametrize(
+    "error",
+    [
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+        RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 227904 vs 227796"),
+        RuntimeError("basic_ios::clear: iostream error"),
+        shutil.Error([("a.pt", "b.pt", "[Errno 28] No space left on device: 'b.pt'")]),
+    ],
+)
+def test_a_full_disk_is_the_same_line_from_any_library(error):
+    """From one in Rust, from torch, and from a copy of a folder."""
     assert fault(error) == errno.ENOSPC
     assert one_line(error) == "No space left on device; make room on the disk, and the same command goes on"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
@@ -14,6 +15,7 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.cli import app
 from multiview.cli.lookup import newest_index
+from multiview.cli.search import read_questions
 from multiview.errors import InputError
 from multiview.steps.runs import Run, StepState, write_run, write_state
 from tests.fixtures.servers import new_database
@@ -71,6 +73,17 @@ def test_questions_come_from_a_file_or_from_standard_input(indexes, tmp_path, mu
     assert len(asked) > 64
     assert [json.loads(line)["question"] for line in out.splitlines()] == asked
     assert multiview_search("--questions", "-", "-k", "1", "--json", stdin=content.encode())[1] == out
+
+
+def test_a_closed_standard_input_is_told_and_the_narrowest_terminal_printed_on(
+    indexes, multiview_search, monkeypatch
+):
+    for columns in ("1", "4", "5"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert multiview_search("Tesla?", "--index", indexes.index("camvr"), "-k", "2")[0] == 0
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="standard input is closed; name a file"):
+        read_questions(None, Path("-"))
 
 
 def test_printed_hits_mark_what_matched(indexes, multiview_search):

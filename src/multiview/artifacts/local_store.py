@@ -142,10 +142,13 @@ def sync_all(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Makes the bytes of a file, or the names in a folder, survive a loss of power."""
+    """Makes the bytes of a file, or the names in a folder, survive a loss of power, as far as the file system can."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL or not path.is_dir():  # some file systems sync no folders
+            raise
     finally:
         os.close(descriptor)
 

@@ -7,6 +7,7 @@ inode's change, inode and device are the same: whatever writes to a file changes
 
 import contextlib
 import json
+import shutil
 import time
 import uuid
 from collections.abc import Iterable, Mapping
@@ -112,7 +113,10 @@ def _link(store: LocalStore, record: Record, file: str) -> Path:
     link = copy_folder(record, file) / file
     link.parent.mkdir(parents=True, exist_ok=True)
     link.unlink(missing_ok=True)
-    link.symlink_to(store.root / record.data / file)
+    try:
+        link.symlink_to(store.root / record.data / file)
+    except OSError:  # a file system without links
+        shutil.copyfile(store.root / record.data / file, link)
     return copy_folder(record, file)
 
 

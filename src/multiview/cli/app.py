@@ -4,6 +4,7 @@ import io
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -39,6 +40,10 @@ def run_app(app: typer.Typer) -> NoReturn:
     """Run a command line and exit: with one line and status 2 for bad input, or 1 for a failed step. If nobody reads
     standard output any more, as after `| head -1`, exit without a line and with the status of SIGPIPE."""
     follow_pod()
+    try:
+        Path.home()
+    except RuntimeError:  # the system does not know the user, and libraries look for a home
+        os.environ["HOME"] = tempfile.gettempdir()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a locale that is not UTF-8 cannot encode most texts
             stream.reconfigure(errors="backslashreplace")

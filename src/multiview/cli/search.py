@@ -50,6 +50,8 @@ def read_questions(question: str | None, file: Path | None) -> Iterator[list[str
                 "the question is not UTF-8; see LANG and LC_ALL, or write it to a file for --questions"
             )
         return iter([[question or ""]])
+    if str(file) == "-" and sys.stdin is None:
+        raise InputError("--questions -: standard input is closed; name a file")
     if str(file) != "-" and not file.is_file():
         said = "it is no file" if file.exists() else "there is no such file"
         raise InputError(f"--questions {file}: {said}; name one with a question per line")
@@ -132,7 +134,7 @@ def _load(address: str, log: Console, **how: Any) -> tuple[Retriever, str]:
 def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:
     """Print the hits of a question: rank, title, id, score, text with the snippet marked, and views' scores, if any."""
     console.print(Text(_clean(question).strip(), style="bold underline"))
-    room = console.width - len(INDENT)
+    room = max(1, console.width - len(INDENT))
     for rank, hit in enumerate(hits, 1):
         console.print()
         lines = [

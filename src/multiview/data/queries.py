@@ -10,6 +10,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview.artifacts.scratch import scratch
 from multiview.data.passages import Passage, read_tables
 from multiview.errors import InputError
 from multiview.steps.context import StepContext
@@ -45,7 +46,7 @@ def write_by_parts(
     After a run that was killed, only the parts that no checkpoint holds are made.
     """
     latest = context.checkpoints.latest()
-    with tempfile.TemporaryDirectory(prefix="parts-") as folder:
+    with tempfile.TemporaryDirectory(dir=scratch()) as folder:
         for kept in latest.glob("part-*.parquet") if latest is not None else ():
             shutil.copy(kept, folder)
         for number, part in enumerate(parts, 1):

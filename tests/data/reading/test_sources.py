@@ -1,11 +1,13 @@
 """Sources: files, folders and patterns, over HTTP, compressed in every way, and in buckets."""
 
 import bz2
+import errno
 import gzip
 import hashlib
 import lzma
 import os
 import re
+import shutil
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NoReturn
@@ -17,7 +19,7 @@ import pytest
 
 from multiview.data.reading.readers import passage_tables
 from multiview.data.reading.sources import expand_source, expand_sources, fingerprints
-from multiview.errors import InputError
+from multiview.errors import InputError, fault
 from tests.fixtures.format_files import passages
 from tests.fixtures.servers import answering
 from tests.fixtures.website import Quiet
@@ -249,6 +251,27 @@ def test_files_that_are_numbered_are_all_there(tmp_path, hashed):
     assert len(expand_source(str(tmp_path), "corpus")) == 2
     asked = expand_source(str(tmp_path), "dev")
     assert [name.split("/")[-2] for name in asked] == ["queries", "qrels"]
+
+
+def test_a_name_that_is_not_utf_8_is_told(tmp_path):
+    (tmp_path / os.fsdecode(b"\xff.jsonl")).write_text('{"id": "a", "text": "x"}')
+    with pytest.raises(InputError, match=r"udcff\.jsonl': its name is not UTF-8; rename it"):
+        expand_source(str(tmp_path), "corpus")
+
+
+def test_a_disk_without_room_for_a_copy_is_no_damaged_file(tmp_path, monkeypatch):
+    file = tmp_path / "p.parquet.gz"
+    pq.write_table(pa.table({"id": ["a"], "text": ["x"]}), sink := pa.BufferOutputStream())
+    file.write_bytes(gzip.compress(sink.getvalue().to_pybytes()))
+    assert [table.num_rows for table in passage_tables(str(file))] == [1]
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    with pytest.raises(OSError) as error:
+        list(passage_tables(str(file)))
+    assert fault(error.value) == errno.ENOSPC
 
 
 def test_a_pipe_is_no_file(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import errno
 import io
 import lzma
 import re
@@ -21,8 +22,9 @@ import fsspec
 import pyarrow as pa
 from fsspec.compression import compr
 
+from multiview.artifacts.scratch import scratch
 from multiview.artifacts.servers import PROTOCOLS, errors_explained, file_system, is_http_error, time_outs
-from multiview.errors import InputError, without_secrets
+from multiview.errors import InputError, fault, without_secrets
 
 COMPRESSIONS = (".gz", ".gzip", ".bgz", ".bz2", ".xz", ".zst")
 """Suffixes of compressed files; how a file is compressed is told by its bytes."""
@@ -211,7 +213,7 @@ def open_seekable(file: str) -> Iterator[IO[bytes]]:
                 stream.seek(0)
                 yield stream
                 return
-    with open_stream(file) as stream, tempfile.TemporaryFile() as copy:
+    with open_stream(file) as stream, tempfile.TemporaryFile(dir=scratch()) as copy:
         shutil.copyfileobj(stream, copy, 1 << 20)
         copy.seek(0)
         yield copy
@@ -239,6 +241,8 @@ def _as_input_error(file: str) -> Iterator[None]:
     except FileNotFoundError:
         raise InputError(f"{file}: no such file") from None
     except _unreadable() as error:
+        if fault(error) in (errno.ENOSPC, errno.EDQUOT):  # of the disk with the copy
+            raise
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         line = f"cannot be read ({reason}); is it complete, and of the format its name says?"
         raise InputError(f"{file}: {line}") from None

@@ -28,6 +28,7 @@ from multiview.data.reading.qrels import (
     says_qrels,
     split_of,
 )
+from multiview.data.reading.values import has_half
 from multiview.errors import InputError
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -74,6 +75,8 @@ def expand_source(source: str, use: Use) -> list[str]:
     if not files:
         read = f"{', '.join(SUFFIXES)} are read, also compressed"
         raise InputError(f"{source}: no files there ({read}){_others(fs, path, source)}")
+    if odd := next(filter(has_half, files), None):
+        raise InputError(f"{odd!a}: its name is not UTF-8; rename it")
     return files
 
 

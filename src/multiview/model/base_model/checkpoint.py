@@ -11,6 +11,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from multiview.artifacts.record import file_sha256
+from multiview.artifacts.scratch import scratch
 from multiview.artifacts.servers import errors_explained, file_system
 from multiview.config import Config, text_sha256
 from multiview.errors import InputError, naming
@@ -35,7 +36,7 @@ def staged_base(base: str, setting: str = BASE) -> Iterator[Path]:
                 folder = hub.fetch(base)
             filesystem, files = _files(base, folder, setting)
             if folder is None:
-                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="base-")))
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=scratch())))
                 for name, path in files.items():
                     (folder / name).parent.mkdir(exist_ok=True)
                     filesystem.get_file(path, str(folder / name))
