@@ -48,6 +48,11 @@ def test_the_corpus_is_as_old_as_its_last_reading_whatever_came_of_it(corpus: Ch
     corpus.rows.clear()
     with pytest.raises(InputError, match="no passage"):
         refresh(corpus, 4)
+    assert now().oldest is None
+    for number in range(2):  # before a split has ended
+        with pytest.raises(InputError, match="no passage"):
+            refresh(corpus, 5 + number, refresh={"oldest": 4.5})
+    assert now().oldest == 4.5
     failed = now()
     assert failed.ended["failed"] > failed.ended["promoted"] > failed.read >= promoted
     assert str(failed).startswith("corpus read 20") and "; refresh failed 20" in str(failed)

@@ -1,15 +1,16 @@
 """`multiview serve`: loads an index, and runs the server. It imports what it needs when it runs."""
 
 import copy
+import os
 import signal
 import socket
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from multiview import environment, names
+from multiview.artifacts.scratch import remove_scratch
 from multiview.cli.options import Debug, Device, StoreUrl, TrackingUri, Views, options_of, with_options
 from multiview.errors import InputError
 from multiview.serving.limits import POLL_SECONDS, Limits
@@ -74,8 +75,7 @@ def serve(
     from multiview.serving.retriever import load
     from multiview.serving.search_service import Serving
 
-    # While it loads, and as uvicorn sends the signal again when it has ended: local copies are removed at exit.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, _end)
     if mcp:
         check_installed("mcp", "mcp")
     keys, log = read_keys(api_keys), QuestionLog(question_log) if question_log else None
@@ -99,6 +99,13 @@ def serve(
         server_header=False,
         timeout_graceful_shutdown=round(limits.timeout) + 1,
     )
+
+
+def _end(*_: object) -> NoReturn:
+    """Ends a server that is loading, or that uvicorn has ended before it sends itself the signal again. It removes local
+    copies and waits for no thread, which may be loading the next champion for minutes."""
+    remove_scratch()
+    os._exit(0)
 
 
 def check_address(host: str, port: int) -> None:

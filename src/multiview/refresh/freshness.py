@@ -60,8 +60,8 @@ def freshness(store: Store, champion: Champion) -> Freshness:
         run, split, outcome, when = _told(store, name, written[name])
         if run is None or run.pipeline != "refresh":  # such as a component `refresh-index` alone
             continue
-        if split and split.started > newest:
-            newest, settings = split.started, run.config.get("refresh", {})
+        if (began := split.started if split else when) > newest:
+            newest, settings = began, run.config.get("refresh", {})
         if split and split.outputs[names.PASSAGES].digest == corpus.digest:
             read = max(read, split.started)
         if outcome:
