@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from multiview.artifacts.store import open_store
+from multiview.artifacts.store import BucketStore, open_store
 from multiview.errors import InputError
 from tests.fixtures import on_buckets
 from tests.fixtures.bucket import Asked
@@ -109,6 +109,17 @@ def test_a_listing_while_the_first_file_of_a_folder_is_written(bucket: Bucket) -
 def test_a_folder_that_has_an_object_of_its_own_is_no_file(s3: Bucket) -> None:
     """Consoles, mounts and tools that copy make them. A collection took that of all attempts for an unfinished one."""
     assert s3.run(on_buckets.MARKED) == "1\n"
+
+
+@pytest.mark.parametrize("path", ["", "runs"])
+def test_a_folder_does_not_hold_itself(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what gcsfs lists where a folder has an object of its own, which no emulator of it can hold."""
+    store = open_store("s3://bucket/store")
+    assert isinstance(store, BucketStore)
+    own = f"bucket/store/{path}".rstrip("/")
+    listed = [{"name": name, "type": "directory"} for name in (f"{own}/", f"{own}/r1")]
+    monkeypatch.setattr(store.fs, "ls", lambda name, detail: listed)
+    assert store.folders(path) == ["r1"]
 
 
 def test_credentials_that_are_missing_are_one_line(gs: Bucket) -> None:

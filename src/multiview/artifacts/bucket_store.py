@@ -67,8 +67,9 @@ class BucketStore(Store):
 
     def folders(self, path: str) -> list[str]:
         entries = self._found("ls", path, detail=True) or ()
-        folders = (e["name"].rstrip("/") for e in entries if e["type"] == "directory")
-        return sorted(name.rsplit("/", 1)[-1] for name in folders)
+        folders = {e["name"].rstrip("/") for e in entries if e["type"] == "directory"}
+        own = f"{self.root}/{path}".rstrip("/")  # gcsfs lists a folder's own object in it
+        return sorted(name.rsplit("/", 1)[-1] for name in folders - {own})
 
     def remove(self, path: str) -> None:
         for file in self.files(path) or [path]:
