@@ -64,6 +64,17 @@ def test_a_long_text_is_shortened_around_its_snippet(length, place):
         assert len(out) > SHOWN - 20
 
 
+@pytest.mark.parametrize(("start", "stop"), [(0, 700), (4, 8), (300, 310), (690, 700), (0, 2)])
+def test_a_text_without_spaces_is_shortened_by_letters(start, stop):
+    """Chinese with a single space, which was cut there; a snippet longer than what is shown; nothing left out at an end."""
+    text = "第一章 " + "塔" * 696
+    out = shown(hit(text, (start, stop)), width=10**5).split("\n", 3)[3].strip()
+    before, snippet, after = out.split("**")
+    assert len(snippet) >= min(stop - start, SHOWN) and SHOWN - 5 <= len(out) <= SHOWN + 10
+    assert before.startswith("… ") == (len(before.removeprefix("… ")) < start)
+    assert (after or snippet).endswith(" …") == (start != 690), "something follows, or the snippet is cut"
+
+
 def test_what_matched_may_be_the_title_or_nothing():
     assert "**Tesla**" in shown(hit("A text.", None, "Tesla", snippet="Tesla"))
     assert "**" not in shown(hit("A text.", None, "Tesla"))

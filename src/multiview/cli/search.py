@@ -196,20 +196,20 @@ def _matched(console: Console, text: str) -> Text:
 def _shortened(before: str, snippet: str, after: str) -> tuple[str, str, str]:
     """The three parts of a text cut at words to `SHOWN` characters: the snippet, and the rest on both sides."""
     snippet = _cut(snippet, SHOWN)
-    room = SHOWN - len(snippet)
+    room = max(0, SHOWN - len(snippet))
     left = min(len(before), max(room // 2, room - len(after)))
     if left < len(before):
         tail = before[len(before) - left :]
-        before = "… " + (tail[tail.index(" ") + 1 :] if " " in tail[:-1] else tail)
+        before = "… " + tail[tail.find(" ", 0, left // 2) + 1 :]
     return before, snippet, _cut(after, room - left)
 
 
 def _cut(text: str, length: int) -> str:
-    """At most `length` characters, up to the last whole word, and `…` for the rest."""
+    """At most `length` characters, up to the last whole word unless it is very long, and `…` for the rest."""
     if len(text) <= length:
         return text
-    head = text[:length]
-    return (head[: head.rindex(" ")] if " " in head[1:] else head) + " …"
+    space = text.rfind(" ", length // 2, length)
+    return text[: space if space > 0 else length] + " …"
 
 
 def _columns(hit: Hit, room: int) -> Iterator[Text]:
