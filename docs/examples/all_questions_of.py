@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import typer
 
 from multiview.data.questions import read_questions
+from multiview.data.reading.values import number_text
 
 
 def write(questions: Path, sample: Path, out: Path, gold: str = "positive_passage_id") -> None:
@@ -19,7 +20,7 @@ def write(questions: Path, sample: Path, out: Path, gold: str = "positive_passag
     asked = {question.positive_ids[0] for question in read_questions(sample)}
     rows = pq.read_table(questions)
     named = (each if isinstance(each, list) else [each] for each in rows.column(gold).to_pylist())
-    kept = rows.filter([not asked.isdisjoint(map(str, ids)) for ids in named])
+    kept = rows.filter([not asked.isdisjoint(map(number_text, ids)) for ids in named])
     pq.write_table(kept, out)
     typer.echo(f"{len(kept):,} questions about {len(asked):,} passages in {out}")
 

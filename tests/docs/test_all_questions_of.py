@@ -10,18 +10,18 @@ from multiview.data.questions import Question
 from tests.fixtures.artifacts import questions_folder
 from tests.fixtures.inprocess import example
 
-SAMPLE = [Question("q2", "Who?", (), None, ("p0",)), Question("q4", "Where?", (), None, ("p2", "p1"))]
+SAMPLE = [Question("q2", "Who?", (), None, ("0",)), Question("q4", "Where?", (), None, ("2", "1"))]
 
 
-@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("kind", ["text", "number", "list"])
 def test_all_questions_about_the_sample_s_passages_are_written(
-    several: bool, tmp_path: Path, monkeypatch, capsys
+    kind: str, tmp_path: Path, monkeypatch, capsys
 ) -> None:
-    """By a column of ids, or of lists of ids."""
+    """By a column of ids, also of those that pandas made floats, or of lists of ids."""
     sample = questions_folder(tmp_path / "sample", SAMPLE)
-    gold = ["p0", "p1", "p0", "p2", "p2"]
-    column = [["p3", passage] for passage in gold] if several else gold
-    table = pa.table({"qid": [f"q{row}" for row in range(5)], "gold": column})
+    gold = ["0", "1", "0", "2", "2"]
+    columns = {"text": gold, "number": list(map(float, gold)), "list": [["3", passage] for passage in gold]}
+    table = pa.table({"qid": [f"q{row}" for row in range(5)], "gold": columns[kind]})
     pq.write_table(table, tmp_path / "train.parquet")
     out = tmp_path / "all.parquet"
     words = (*map(str, (tmp_path / "train.parquet", sample, out)), "--gold", "gold")
