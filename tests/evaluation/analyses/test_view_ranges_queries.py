@@ -54,6 +54,15 @@ def test_words_of_other_alphabets_count() -> None:
     assert rouge_l_by_number("где Варшава", ["где Варшава"], 1) == pytest.approx([1])
 
 
+def test_each_letter_is_a_word_where_there_are_no_spaces() -> None:
+    """A letter with its marks; by words, 0 would be common, and near copies as diverse as anything."""
+    assert WordTokenizer().tokenize("東京タワーは1958年。") == [*"東京タワーは", "1958", "年"]
+    assert WordTokenizer().tokenize("ที่นี่ and 한국 사람") == ["ที่", "นี่", "and", "한국", "사람"]
+    # Of "谁建了塔" and "谁修了塔", 谁, 了 and 塔 are common: 2 · 3 / (4 + 4).
+    assert rouge_l_by_number("谁建了塔", ["谁修了塔？"], 1) == pytest.approx([0.75])
+    assert self_bleu(["华沙的桥是谁建的"] * 3) == pytest.approx(1)
+
+
 def test_levels_have_equal_width_and_both_ends() -> None:
     levels = diversity_levels([0, 0.1999, 0.2, 0.99, 1], {"rouge_l": [0.1, 0.3, 0.5, 0.6, 0.8]})
     edges = [0, 0.2, 0.4, 0.6, 0.8, 1]

@@ -22,7 +22,8 @@ from multiview.index.ranking import ALL_VIEWS
 LEVELS = 5
 """Number of levels of diversity (Dual Cross Encoder, Figure 4)."""
 
-_WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+_SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー"
+_WORD = regex.compile(rf"(?=[{_SPACELESS}])\X|[[\p{{L}}\p{{N}}\p{{M}}]--[{_SPACELESS}]]+", regex.VERSION1)
 
 
 def each_view(given: AnalysisInput) -> Findings:
@@ -185,7 +186,8 @@ def gold_winners(given: AnalysisInput) -> np.ndarray:
 
 
 class WordTokenizer:
-    """Tokenizer into lower-cased runs of letters and digits: rouge-score's, for every alphabet and not only ASCII."""
+    """Tokenizer into lower-cased runs of letters and digits: rouge-score's, for every alphabet and not only ASCII. Each
+    letter of a script without spaces, such as Chinese or Thai, counts as a word."""
 
     def tokenize(self, text: str) -> list[str]:
         return _WORD.findall(text.lower())

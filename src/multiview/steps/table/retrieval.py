@@ -66,7 +66,7 @@ STEPS = (
     Step(
         name="evaluate",
         about="Metrics of an index on the dev questions, and analyses of its model.",
-        version=22,
+        version=23,
         function_path="multiview.evaluation.evaluate:evaluate",
         settings=("evaluation", "encode.device", *MATCHING),
         inputs=("model", "index", "passages", "questions", "train_questions"),
