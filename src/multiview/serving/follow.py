@@ -193,8 +193,9 @@ class Follower:
             self._checking.release()
 
     def _check(self) -> bool:
-        self.generations.remove_copies()
         champion = current(self._store)
+        if champion is None or champion != self._failed:  # which is tried again, with the copies that it has
+            self.generations.remove_copies()
         answering = self.generations.newest
         if champion is None or champion == answering.champion:
             self.problem, self._failed = "", None
