@@ -1,15 +1,17 @@
 """docs/examples/trained_elsewhere.py: what it writes evaluates the models that were trained, and trains none."""
 
 import re
+import runpy
 
 import pytest
 import yaml
 
-from multiview.artifacts.store import open_store
-from multiview.steps.runs import read_states
+from multiview.artifacts.record import Reference
+from multiview.artifacts.store import LocalStore, open_store
+from multiview.steps.runs import Run, StepState, read_states, write_run, write_state
 from tests.fixtures.corpus import squad_corpus
 from tests.fixtures.inprocess import command, example
-from tests.fixtures.project import Project
+from tests.fixtures.project import ROOT, Project
 from tests.fixtures.unshipped import unshipped
 
 __all__ = ["unshipped"]
@@ -38,6 +40,19 @@ def runs(project: Project, unshipped, monkeypatch, capsys) -> list[str]:
     preset += ["--tracking-uri", project.tracking]
     output = command(monkeypatch, capsys, "study", str(project.folder / "seeds.yaml"), *preset)
     return re.findall(r"^(comparison-\w+):", output, re.MULTILINE)
+
+
+def test_the_last_of_eleven_rounds_is_taken_and_a_training_must_be_done(tmp_path):
+    trained = runpy.run_path(str(ROOT / "docs" / "examples" / "trained_elsewhere.py"))["trained"]
+    write_run(store := LocalStore(tmp_path), Run(id="run", pipeline="comparison", config={}))
+    for number in range(1, 12):
+        made = {"model": Reference(address=f"store/model/{number}", digest="d")}
+        state = StepState(path=f"mvr/round-{number}/train", step="train", status="done", outputs=made)
+        write_state(store, "run", state)
+    assert trained(store, "run")["mvr"]["train"]["model"] == "store/model/11"
+    write_state(store, "run", StepState(path="mvr/round-12/train", step="train", status="failed"))
+    with pytest.raises(SystemExit, match="mvr/round-12/train is not done; finish the run first"):
+        trained(store, "run")
 
 
 def models(project: Project, run: str) -> list[str]:

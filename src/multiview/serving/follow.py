@@ -64,6 +64,7 @@ class Generations:
         """The generation that answers new requests; `using` holds it."""
         self._beside: dict[str, Generation] = {}  # by address, the least recently used first
         self._replaced = weakref.WeakSet[Generation]()  # those that a request still holds
+        self._retired = weakref.WeakSet[Retriever]()  # theirs, and those that somebody else holds
         self._loading = 0
         self._copies_lock = threading.Lock()
         self._leftover: set[Path] = set()
@@ -99,13 +100,15 @@ class Generations:
     def load_beside(self, address: str, most: int, **how: Any) -> None:
         """Loads an index for requests that name it; the `most` such indexes that were named last stay loaded. `how` are
         options of `load`. Raises InputError if it cannot be loaded."""
-        with self.loading() as copies:
-            other = Generation(_loaded(address, copies=copies, **how))
-            with self._lock:
-                self._beside.setdefault(address, other)
-                while len(self._beside) > most:
-                    self._retire(self._beside.pop(next(iter(self._beside))))
-        self.remove_copies()
+        try:
+            with self.loading() as copies:
+                other = Generation(_loaded(address, copies=copies, **how))
+                with self._lock:
+                    self._beside.setdefault(address, other)
+                    while len(self._beside) > most:
+                        self._retire(self._beside.pop(next(iter(self._beside))))
+        finally:
+            self.remove_copies()
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[list[Path]]:
@@ -129,8 +132,8 @@ class Generations:
             if self._loading:
                 return
             with self._lock:
-                kept = (self.newest, *self._beside.values(), *self._replaced)
-                used = set().union(*(each.retriever.copies for each in kept))
+                kept = (each.retriever for each in (self.newest, *self._beside.values()))
+                used = set().union(*(each.copies for each in (*kept, *self._retired)))
                 unused = self._leftover - used
                 self._leftover -= unused
             for folder in unused:
@@ -138,8 +141,8 @@ class Generations:
 
     def _retire(self, generation: Generation) -> None:
         self._replaced.add(generation)
-        retriever = generation.retriever  # which may be held for longer
-        weakref.finalize(retriever, self._leftover.update, retriever.copies)
+        self._retired.add(generation.retriever)
+        self._leftover.update(generation.retriever.copies)
 
 
 def open_generation(store: Store, champion: Champion, **how: Any) -> Generation:

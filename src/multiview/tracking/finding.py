@@ -69,11 +69,11 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
         if experiment is None:
             raise InputError(f"MLflow at {uri} has no experiment {names.EXPERIMENT}: nothing was run with it")
         parent = _parent(client, experiment.experiment_id, uri, run, store)
-        files = parent.info.artifact_uri
-        if files.startswith("/") and not Path(files).exists():
+        files = experiment.artifact_location
+        if uri.startswith("sqlite") and files.startswith("/") and not Path(files).parent.exists():
             raise InputError(
-                f"MLflow at {uri} kept the files of {run} in {files}, which is gone: if its store was moved, move it back, or make its "
-                "old place a link to the new one"
+                f"MLflow at {uri} kept its files in {files}, and that store is gone: if it was moved, move it back, or make its old "
+                "place a link to the new one"
             )
         with tempfile.TemporaryDirectory() as folder:
             file = Path(client.download_artifacts(parent.info.run_id, RUN_FILE, folder))
