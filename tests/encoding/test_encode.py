@@ -2,6 +2,8 @@
 
 import json
 import random
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,18 @@ def test_padding_views_are_left_out_unless_wanted(model: LocalArtifact, tmp_path
     every = read(embed(model, PASSAGES, tmp_path / "every", index_padding_views=True))
     assert {len(vectors) for vectors in every.values()} == {4}
     assert all(np.array_equal(every[name][: len(vectors)], vectors) for name, vectors in kept.items())
+
+
+def test_a_base_that_cannot_read_the_corpus_is_said(model: LocalArtifact, tmp_path: Path) -> None:
+    """All views of a corpus of another script would be alike, without a word."""
+    thai = [replace(passage, text="หอคอยนี้สร้างโดยกษัตริย์", sentence_ends=(24,)) for passage in PASSAGES[:5]]
+    for name, passages, said in (("english", PASSAGES, False), ("thai", thai, True)):
+        events = RecordedEvents()
+        embed(model, passages, tmp_path / name, events)
+        lines = [
+            line for line in events.warnings if re.search(r"has no tokens for 100% .* reads as \[UNK\]", line)
+        ]
+        assert len(lines) == said == len(events.warnings)
 
 
 def test_the_files_are_as_described(model: LocalArtifact, tmp_path: Path) -> None:

@@ -76,6 +76,16 @@ def test_a_temperature_that_a_single_epoch_does_not_anneal_is_said(
     assert any("it stays 1 in a single one" in line for line in events.warnings) == said
 
 
+def test_a_base_without_tokens_for_the_passages_is_said(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here as if none were few enough."""
+    events = RecordedEvents()
+    fit("known", events)
+    assert not events.warnings
+    monkeypatch.setattr("multiview.model.base_model.loading.UNKNOWN", -1.0)
+    fit("unknown", events)
+    assert "has no tokens for 0% of the first passages" in events.warnings[0]
+
+
 def test_a_training_that_goes_on_keeps_checkpoints_as_often_as_it_is_told(fit: Fit, tmp_path: Path) -> None:
     kept = KeptCheckpoints(tmp_path / "checkpoints", stop_after=4)
     with pytest.raises(KeyboardInterrupt):

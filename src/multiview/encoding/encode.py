@@ -19,6 +19,7 @@ from multiview.data.queries import with_queries
 from multiview.encoding.batches import Buckets, Member, Tag
 from multiview.encoding.embeddings import EmbeddingsWriter, encoded_with
 from multiview.errors import InputError
+from multiview.model.base_model.loading import unknown_text
 from multiview.model.batch import Batch, make_batch, to_device
 from multiview.model.devices import HALF, device, read_behind, within_gpu_memory, workers
 from multiview.model.encoder import BiEncoder, width
@@ -28,6 +29,8 @@ from multiview.steps.events import Events
 
 BLOCK = 64
 """Texts that a process lays out at a time."""
+FIRST = 100
+"""Passages of a shard in which unknown tokens are counted."""
 
 Text = TypeVar("Text", bound=tuple[Any, ...])
 LaidOut = TypeVar("LaidOut")
@@ -149,6 +152,9 @@ def encode(context: StepContext) -> None:
     written = context.output("embeddings"), dim, model.digest, queries is not None, settings.compute
     with EmbeddingsWriter(*written) as writer:
         if encoder:
+            first = [passage.text for passage in islice(read_passages(passages), FIRST)]
+            if gap := unknown_text(encoder.model.tokenizer, encoder.layout.settings.base, first):
+                context.events.warning(gap)
             read = read_passages(passages)
             read_with = with_queries(read, queries.path) if queries else zip(read, repeat(()))
             report = partial(context.events.progress, total=total, unit="passages")

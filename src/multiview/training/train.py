@@ -3,10 +3,13 @@
 import tempfile
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from multiview.artifacts.scratch import scratch
 from multiview.config import Train
+from multiview.encoding.encode import FIRST
+from multiview.model.base_model.loading import unknown_text
 from multiview.model.devices import within_gpu_memory
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder
@@ -75,6 +78,9 @@ def fit(data: TrainingData, context: StepContext) -> None:
         context.events.warning(
             f"train.dropout {settings.dropout}: the base drops no hidden states, so it has no effect on them"
         )
+    texts = [passage.text for passage in islice(data.passages.values(), FIRST)]
+    if gap := unknown_text(model.tokenizer, model.settings.base, texts):
+        context.events.warning(gap)
     if settings.lora_rank:
         model.add_adapters(settings.lora_rank, settings.seed)
     model.encode_again = settings.chunk is not None

@@ -4,7 +4,7 @@ import contextlib
 import math
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ _BUFFERS = ("inv_freq", "position_ids", "masked_bias", "attn.bias")
 """Name endings of buffers that older versions of transformers saved beside the weights."""
 ALMOST = 0.96
 """Smallest share of a model's embeddings for which its tokenizer has tokens; some models have spare embeddings."""
+UNKNOWN = 0.1
+"""Share of unknown tokens above which a base does not suit a corpus."""
 _ONE_AT_A_TIME = threading.Lock()
 """Held while transformers loads a model, which changes torch's default dtype and initialisation for all threads."""
 
@@ -140,6 +142,19 @@ def load_tokenizer(
                 "to it, or call resize_token_embeddings and save both"
             )
     return tokenizer
+
+
+def unknown_text(tokenizer: PreTrainedTokenizer, base: str, texts: Sequence[str]) -> str:
+    """Returns a warning if a base has no tokens for more than `UNKNOWN` of texts, as of another script; else nothing."""
+    read = tokenizer(list(texts), add_special_tokens=False, truncation=True, max_length=512)["input_ids"]
+    ids = [id_ for each in read for id_ in each]
+    share = ids.count(tokenizer.unk_token_id) / max(1, len(ids))
+    if share <= UNKNOWN:
+        return ""
+    return (
+        f"{BASE}: {base} has no tokens for {share:.0%} of the first passages, which it reads as {tokenizer.unk_token}; give a base "
+        "for the corpus's language"
+    )
 
 
 def lower_cased(tokenizer: PreTrainedTokenizer) -> PreTrainedTokenizer:
