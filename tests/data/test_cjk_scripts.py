@@ -46,3 +46,12 @@ def test_inspect_says_so_before_a_run(tmp_path, capsys, monkeypatch):
     assert "corpus.language=english: " in printed and "set corpus.language=japanese" in printed
     printed = multiview_command(monkeypatch, capsys, "inspect", file, "--set", "corpus.language=japanese")
     assert "Problems\n  none\n" in printed and "Remarks" not in printed
+
+
+def test_the_language_of_the_smaller_part_is_not_advised() -> None:
+    line = problem("english", "The tower was built by the old king of the city. " * 3, "塔は王が建てた。" * 3)
+    assert (
+        line
+        and "of other scripts" in line
+        and line.endswith("; their sentences and answers may not be found")
+    )

@@ -13,6 +13,10 @@ TABLES = {
         {"p.tsv": "nummer\tinhalt\n1\tOrlen liegt am See.\n2\tBask hat eine Bruecke.\n"},
         ("p.tsv line 1", "looks like a header (nummer, inhalt)", "corpus.columns"),
     ),
+    "such a TSV with a line separator of Unicode in a text": Case(
+        {"p.tsv": "nummer\tinhalt\n1\tOrlen.\u2028zweitens\n2\tBask.\x85drittens\n"},
+        ("p.tsv line 1", "looks like a header (nummer, inhalt)", "corpus.columns"),
+    ),
     "a TSV whose first text is one word": Case({"p.tsv": "t0\tOrlen\nt1\tBask has a bridge.\n"}, passages=["t0", "t1"]),
     "CSVs one after another": Case({"p.csv": "id,text\n1,Orlen.\nid,text\n2,Bask.\n"}, ("p.csv line 3", "repeats the header")),
     "CSVs with marks one after another": Case({"p.csv": "\ufeffid, text\n1,Orlen.\n\ufeffid, text\n2,Bask.\n"}, ("p.csv line 3", "repeats the header")),

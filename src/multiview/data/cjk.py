@@ -128,9 +128,11 @@ class Scripts:
         foreign = Counter({name: count for name, count in counts.items() if name not in suited})
         if foreign.total() <= SHARE * counts.total():
             return None
+        share = foreign.total() / counts.total()
         return (
-            f"corpus.language={language}: {foreign.total() / counts.total():.0%} of the letters in the passages are of other "
-            f"scripts ({', '.join(name for name, _ in foreign.most_common(3))}); {_advice(foreign)}"
+            f"corpus.language={language}: {share:.0%} of the letters in the passages are of other scripts "
+            f"({', '.join(name for name, _ in foreign.most_common(3))}); "
+            f"{_advice(foreign) if share > 0.5 else 'their sentences and answers may not be found'}"
         )
 
 

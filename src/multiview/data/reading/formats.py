@@ -209,16 +209,21 @@ def _json(file: str, beginning: str, first: str, by_suffix: str, known: Collecti
     return shape_of(row, known) or ("qrels" if judges(list(row)) else "jsonl")
 
 
+def _lines(beginning: str) -> list[str]:
+    """Returns the first lines of a text; unlike `splitlines`, without those that U+2028 and the like end."""
+    return re.split("\r\n|[\r\n]", beginning.rstrip("\r\n"))[:100]
+
+
 def _begins_with_header(beginning: str) -> bool:
     """Whether the first of several two-column lines, and no other, looks like column names."""
-    lines = [line.split(TAB, 1) for line in beginning.splitlines()[:100]]
+    lines = [line.split(TAB, 1) for line in _lines(beginning)]
     named = [all(map(NAME.fullmatch, cells)) for cells in lines]
     return len(lines) > 1 and named[0] and not any(named[1:])
 
 
 def _is_table(beginning: str) -> bool:
     """Whether a text looks like a table: JSON objects, a header with names of ours, or lines of an id and a tab."""
-    lines = beginning.splitlines()[:100]
+    lines = _lines(beginning)
     rows = (re.split(r'"? *[\t,;|\x01] *"?|  +', line.lower().strip(' |"')) for line in lines[:2])
     named = any(len(HEADER_NAMES.intersection(each)) > 1 for each in rows) or bool(OBJECT.match(beginning))
     return named or (len(lines) > 1 and all(re.match(r"\S*\d\S*[\t\x01]", line) for line in lines))

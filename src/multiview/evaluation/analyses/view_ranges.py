@@ -1,6 +1,7 @@
 """Which views find the passages: each view alone, as if it were the passage's only vector (CAMVR Tables 2, 7); the
 first k for every k, which for the Dual Cross Encoder is the number of queries; and the one that wins among all."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -190,7 +191,7 @@ class WordTokenizer:
     letter of a script without spaces, such as Chinese or Thai, counts as a word."""
 
     def tokenize(self, text: str) -> list[str]:
-        return _WORD.findall(text.lower())
+        return _WORD.findall(unicodedata.normalize("NFC", text).lower())
 
 
 def rouge_l_by_number(question: str, queries: Sequence[str], max_queries: int) -> np.ndarray:
