@@ -120,7 +120,8 @@ class Generations:
         try:
             yield copies
         except Exception:
-            self._leftover.update(copies)
+            with self._lock:
+                self._leftover.update(copies)
             raise
         finally:
             with self._copies_lock:
