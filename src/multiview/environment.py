@@ -92,6 +92,9 @@ TERMINATION_LOG = "MULTIVIEW_TERMINATION_LOG"
 COLUMNS = "COLUMNS"
 """The width of the terminal, which shells set, and people set for piped output."""
 
+HOME = "HOME"
+"""The user's folder; set for a user whom the system does not know."""
+
 CACHE_HOME = "XDG_CACHE_HOME"
 """The folder of caches, in which `multiview` keeps BEIR's collections; unset: `~/.cache`."""
 

@@ -204,7 +204,7 @@ def test_a_key_is_asked_for_and_kept_in_the_tab_alone(browser, crowned):
 
 def test_how_old_the_corpus_is_is_shown_and_marked_where_it_is_too_old(browser, crowned):
     for settings, marked in (({}, "note"), ({"oldest": 1e-6}, "problem")):
-        read_again(crowned.store, champion_of(crowned.store), hours=5 + len(settings), **settings)
+        read_again(crowned.store, champion_of(crowned.store), hours=5 - len(settings), **settings)
         with answering(of_champion(crowned)) as client:
             open_page(browser, client)
             wait_for(lambda client=client: client.get("/readyz").json()["freshness"])

@@ -43,7 +43,7 @@ def run_app(app: typer.Typer) -> NoReturn:
     try:
         Path.home()
     except RuntimeError:  # the system does not know the user, and libraries look for a home
-        os.environ["HOME"] = tempfile.gettempdir()
+        os.environ[environment.HOME] = tempfile.gettempdir()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a locale that is not UTF-8 cannot encode most texts
             stream.reconfigure(errors="backslashreplace")
