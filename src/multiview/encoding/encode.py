@@ -29,8 +29,6 @@ from multiview.steps.events import Events
 
 BLOCK = 64
 """Texts that a process lays out at a time."""
-FIRST = 100
-"""Passages of a shard in which unknown tokens are counted."""
 
 Text = TypeVar("Text", bound=tuple[Any, ...])
 LaidOut = TypeVar("LaidOut")
@@ -152,8 +150,8 @@ def encode(context: StepContext) -> None:
     written = context.output("embeddings"), dim, model.digest, queries is not None, settings.compute
     with EmbeddingsWriter(*written) as writer:
         if encoder:
-            first = [passage.text for passage in islice(read_passages(passages), FIRST)]
-            if gap := unknown_text(encoder.model.tokenizer, encoder.layout.settings.base, first):
+            texts = (passage.text for passage in read_passages(passages))
+            if gap := unknown_text(encoder.model.tokenizer, encoder.layout.settings.base, texts):
                 context.events.warning(gap)
             read = read_passages(passages)
             read_with = with_queries(read, queries.path) if queries else zip(read, repeat(()))

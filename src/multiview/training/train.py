@@ -3,12 +3,10 @@
 import tempfile
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from multiview.artifacts.scratch import scratch
 from multiview.config import Train
-from multiview.encoding.encode import FIRST
 from multiview.model.base_model.loading import unknown_text
 from multiview.model.devices import within_gpu_memory
 from multiview.model.dropout import set_dropout
@@ -78,7 +76,7 @@ def fit(data: TrainingData, context: StepContext) -> None:
         context.events.warning(
             f"train.dropout {settings.dropout}: the base drops no hidden states, so it has no effect on them"
         )
-    texts = [passage.text for passage in islice(data.passages.values(), FIRST)]
+    texts = (passage.text for passage in data.passages.values())
     if gap := unknown_text(model.tokenizer, model.settings.base, texts):
         context.events.warning(gap)
     if settings.lora_rank:

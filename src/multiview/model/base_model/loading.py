@@ -4,7 +4,8 @@ import contextlib
 import math
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ ALMOST = 0.96
 """Smallest share of a model's embeddings for which its tokenizer has tokens; some models have spare embeddings."""
 UNKNOWN = 0.1
 """Share of unknown tokens above which a base does not suit a corpus."""
+FIRST = 100
+"""Number of texts in which unknown tokens are counted."""
 _ONE_AT_A_TIME = threading.Lock()
 """Held while transformers loads a model, which changes torch's default dtype and initialisation for all threads."""
 
@@ -144,9 +147,11 @@ def load_tokenizer(
     return tokenizer
 
 
-def unknown_text(tokenizer: PreTrainedTokenizer, base: str, texts: Sequence[str]) -> str:
-    """Returns a warning if a base has no tokens for more than `UNKNOWN` of texts, as of another script; else nothing."""
-    read = tokenizer(list(texts), add_special_tokens=False, truncation=True, max_length=512)["input_ids"]
+def unknown_text(tokenizer: PreTrainedTokenizer, base: str, texts: Iterable[str]) -> str:
+    """Returns a warning if a base has no tokens for more than `UNKNOWN` of the `FIRST` texts, as of another script; else an
+    empty text."""
+    first = list(islice(texts, FIRST))
+    read = tokenizer(first, add_special_tokens=False, truncation=True, max_length=512)["input_ids"]
     ids = [id_ for each in read for id_ in each]
     share = ids.count(tokenizer.unk_token_id) / max(1, len(ids))
     if share <= UNKNOWN:
