@@ -7,8 +7,10 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from multiprocessing.context import ForkServerProcess
@@ -16,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from multiview.cli.app import main
 from multiview.cli.serve import check_address
 from multiview.errors import InputError
 from tests.fixtures import documented as documents
@@ -108,6 +111,14 @@ def test_an_address_that_is_taken_or_none_is_a_line(host):
 def test_a_free_address_is_left_free():
     check_address("127.0.0.1", 0)
     check_address("::1" if socket.has_dualstack_ipv6() else "localhost", 0)
+
+
+def test_a_program_that_calls_it_gets_its_own_end_back(monkeypatch):
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(sys, "argv", ["multiview", "serve", "--index", "no/such"])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_agents_are_told_what_must_be_installed():

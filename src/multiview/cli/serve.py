@@ -1,9 +1,11 @@
 """`multiview serve`: loads an index, and runs the server. It imports what it needs when it runs."""
 
+import contextlib
 import copy
 import os
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -16,7 +18,24 @@ from multiview.errors import InputError
 from multiview.serving.limits import POLL_SECONDS, Limits
 
 
+@contextlib.contextmanager
+def _ended_at_once() -> Iterator[None]:
+    """Lets SIGTERM end the process by `_end`: while it loads, and when uvicorn sends itself the signal again."""
+    handler_before = signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, handler_before)
+
+
+def _end(*_: object) -> NoReturn:
+    """Removes local copies and ends; waits for no thread, which may be loading the next champion for minutes."""
+    remove_scratch()
+    os._exit(0)
+
+
 @with_options("limits", options_of(Limits, "Limits"), Limits.model_validate)
+@_ended_at_once()
 def serve(
     index: Annotated[
         str | None,
@@ -75,7 +94,6 @@ def serve(
     from multiview.serving.retriever import load
     from multiview.serving.search_service import Serving
 
-    signal.signal(signal.SIGTERM, _end)
     if mcp:
         check_installed("mcp", "mcp")
     keys, log = read_keys(api_keys), QuestionLog(question_log) if question_log else None
@@ -99,13 +117,6 @@ def serve(
         server_header=False,
         timeout_graceful_shutdown=round(limits.timeout) + 1,
     )
-
-
-def _end(*_: object) -> NoReturn:
-    """Ends a server that is loading, or that uvicorn has ended before it sends itself the signal again. It removes local
-    copies and waits for no thread, which may be loading the next champion for minutes."""
-    remove_scratch()
-    os._exit(0)
 
 
 def check_address(host: str, port: int) -> None:
