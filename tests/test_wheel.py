@@ -71,7 +71,8 @@ def test_what_the_library_imports_is_among_its_dependencies():
     declared = {name(requirement) for requirement in PROJECT["dependencies"]}
     extras = PROJECT["optional-dependencies"].keys() - {"pipelines", "demo", "bench", "fuzz", "dev"}
     optional = {name(each) for extra in extras for each in PROJECT["optional-dependencies"][extra]}
-    modules, providers = module_paths(), packages_distributions()
+    modules = module_paths()
+    providers = {"backports": ["backports.zstd"], **packages_distributions()}  # not installed on Python 3.14
     library = {module: path for module, path in modules.items() if module.partition(".")[0] == "multiview"}
     standard = {*sys.stdlib_module_names, "compression"}  # the last is of Python 3.14
     for module, path in library.items():

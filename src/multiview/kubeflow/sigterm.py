@@ -11,6 +11,9 @@ from multiview.steps.work import StepReporter, Termination
 
 REPORT_SECONDS = 10.0
 """Most seconds that the end of the block waits for the report."""
+END = b"\0"
+"""Tells the reporting thread to end, among the numbers of signals. The end of the pipe's input would not: a forked child has
+its writing end too."""
 
 
 @contextlib.contextmanager
@@ -31,8 +34,9 @@ def killed_by_sigterm(reporter: StepReporter, uri: str | None) -> Iterator[None]
     finally:
         signal.signal(signal.SIGTERM, handler_before)
         signal.set_wakeup_fd(told_before)
-        os.close(writing)
+        os.write(writing, END)
         last_words.join(REPORT_SECONDS)
+        os.close(writing)
 
 
 def _raise(number: int, frame: object) -> None:
@@ -42,17 +46,17 @@ def _raise(number: int, frame: object) -> None:
 def _leave_to_child() -> None:
     """Restores SIGTERM's default in a forked child, such as a reader's worker, which would report this step killed."""
     if signal.getsignal(signal.SIGTERM) is _raise:
-        os.close(signal.set_wakeup_fd(-1))
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
 
 
 os.register_at_fork(after_in_child=_leave_to_child)
 
 
 def _wait(reading: int, reporter: StepReporter, uri: str | None) -> None:
-    """Reports each SIGTERM among the signal numbers that it reads, until the other end of the pipe is closed."""
+    """Reports each SIGTERM among the signal numbers that it reads, until `END`."""
     with open(reading, "rb", buffering=0) as signals:
-        while number := signals.read(1):
+        while (number := signals.read(1)) != END:
             if number[0] == signal.SIGTERM and not reporter.state.finished:
                 with contextlib.suppress(Exception):
                     _report(reporter, uri)

@@ -153,7 +153,7 @@ class SingleFlight:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "multiview-loading")
-        self._under_way: dict[str, asyncio.Future[Any]] = {}
+        self._under_way: dict[str, asyncio.Task[Any]] = {}
 
     async def result(self, name: str, work: Callable[[], T]) -> T:
         """Returns the result of `work`, which requests for the same name share and which runs to its end even if all of
@@ -161,12 +161,13 @@ class SingleFlight:
         if name not in self._under_way:
             if len(self._under_way) >= MOST_UNDER_WAY:
                 raise TooManyWaiting
-            future = asyncio.get_running_loop().run_in_executor(self._thread, work)
-            self._under_way[name] = future
-            future.add_done_callback(lambda done: self._ended(name, done))
+            self._under_way[name] = task = asyncio.create_task(self._run(name, work))
+            # Its error is fetched here, or asyncio would log it if nobody waits any more.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(self._under_way[name])
 
-    def _ended(self, name: str, done: asyncio.Future[Any]) -> None:
-        del self._under_way[name]
-        if not done.cancelled():
-            done.exception()  # fetched here, or asyncio would log it if nobody waits any more
+    async def _run(self, name: str, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        finally:
+            del self._under_way[name]
