@@ -24,6 +24,8 @@ Client: TypeAlias = "kfp_client.Client"
 """KFP's client, known by its name alone because its import takes a second."""
 ApiObject: TypeAlias = Any
 """An object of KFP's API, whose generated classes do not declare the types of their attributes."""
+REQUEST_SECONDS = 60
+"""Most seconds for a server to accept a connection, and between two parts of its answer."""
 PAGE_SIZE = 100
 """Objects per page of a list; the server's own limit is 200."""
 
@@ -45,12 +47,17 @@ RETRY = ApiRetry(
     status_forcelist=(429, 500, 502, 503, 504),
     allowed_methods={"GET", "DELETE"},
     raise_on_status=False,
+    redirect=False,
 )
 
 FOLLOWING_RETRY = RETRY.new(total=10, connect=10, read=10, backoff_factor=1, backoff_max=60)
 """For following a run, which goes on without us: waits five minutes for a server that is unavailable."""
 ACCOUNT = re.compile(r"Resource:serviceaccounts|(?<!system:)service ?account", re.IGNORECASE)
 """Matches a refusal of a run's service account; `system:serviceaccount:` is the user's own name."""
+
+
+class NotKubeflow(Exception):
+    """A redirect or a page in place of an answer, which KFP's client would take for an object without attributes."""
 
 
 class Unavailable(InputError):
@@ -67,14 +74,8 @@ def connect(connection: Connection, retries: Retry = RETRY) -> Client:
             def get_kfp_healthz(self, sleep_duration: int = 0) -> ApiObject:
                 # KFP's own method asks five times, five seconds apart, whatever the answer was. This one is the first
                 # request of each client, by KFP's constructor or below.
-                _set_retries(api_client(self), retries)
-                answer = healthz(self)
-                if answer.multi_user is None:
-                    raise InputError(
-                        f"{address(connection)} answers with a page that is not Kubeflow's, perhaps one to sign in "
-                        "on: give a fresh --cookie, or --token, --token-file or --iap-client-id"
-                    )
-                return answer
+                _set_requests(api_client(self), retries)
+                return healthz(self)
 
         host, file = connection.host, connection.token_file
         client = OneRequest(
@@ -102,7 +103,7 @@ def _proxy(host: str) -> str | None:
 
     scheme = host.partition(":")[0] if "://" in host else "https"
     proxy = get_environ_proxies(host).get(scheme)
-    if not proxy or should_bypass_proxies(host, "localhost,127.0.0.1"):
+    if not proxy or should_bypass_proxies(host, "localhost,127.0.0.1,::1"):
         return None
     return prepend_scheme_if_needed(proxy, "http")
 
@@ -132,9 +133,26 @@ def api_client(client: ApiObject) -> ApiObject:
     return client.healthzs.healthz_service_get_healthz.__self__.api_client
 
 
-def _set_retries(generated: ApiObject, retries: Retry) -> None:
+def _set_requests(generated: ApiObject, retries: Retry) -> None:
+    """Gives the generated client retries, a time limit and the proxy's password, and has it raise NotKubeflow."""
+    from kfp_server_api import ApiException
     from kfp_server_api.rest import RESTClientObject
     from requests.adapters import HTTPAdapter
+
+    class Requests(RESTClientObject):
+        def request(self, *request: object, _request_timeout: int | None = None, **options: object):
+            limit = _request_timeout or REQUEST_SECONDS
+            try:
+                answer = super().request(*request, _request_timeout=limit, **options)
+            except ApiException as error:
+                if 300 <= (error.status or 0) < 400:
+                    place = (error.headers or {}).get("Location", "another address").partition("?")[0]
+                    raise NotKubeflow(f"sends requests on to {place}") from error
+                raise
+            # A log, which is not read at once, comes as a page from some servers.
+            if options.get("_preload_content") and "html" in answer.getheader("Content-Type", ""):
+                raise NotKubeflow("answers with a page that is not Kubeflow's")
+            return answer
 
     config = generated.configuration
     if config.retries is retries:
@@ -144,7 +162,7 @@ def _set_retries(generated: ApiObject, retries: Retry) -> None:
         config.refresh_api_key_hook = _keeping_host(config.refresh_api_key_hook, config.host)
     if config.proxy:  # with the name and the password in its address
         config.proxy_headers = HTTPAdapter().proxy_headers(config.proxy)
-    generated.rest_client = RESTClientObject(config)
+    generated.rest_client = Requests(config)
 
 
 def _check_several_users(client: Client, connection: Connection) -> None:
@@ -221,6 +239,11 @@ def explained(connection: Connection) -> Iterator[None]:
     where = f"Kubeflow at {address(connection)}"
     try:
         yield
+    except NotKubeflow as error:
+        raise InputError(
+            f"{where} {error}, perhaps to sign in: give a fresh --cookie, --token, --token-file or --iap-client-id, or "
+            "the right --host, as in https://HOST/pipeline"
+        ) from error
     except ApiException as error:
         raised = Unavailable if (error.status or 0) >= 500 else InputError
         raise raised(f"{where} {_answer(error, connection)}") from error

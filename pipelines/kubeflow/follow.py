@@ -16,7 +16,15 @@ from multiview.config import JsonObject
 from multiview.errors import InputError, StepFailed, counted, shortened
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, read_start, read_states
-from pipelines.kubeflow.client import FOLLOWING_RETRY, ApiObject, Unavailable, api_client, connect, explained
+from pipelines.kubeflow.client import (
+    FOLLOWING_RETRY,
+    ApiObject,
+    NotKubeflow,
+    Unavailable,
+    api_client,
+    connect,
+    explained,
+)
 from pipelines.kubeflow.connection import Connection
 from pipelines.kubeflow.run_view import RunView, StepPod, Task, read_tasks, silence_of
 from pipelines.kubeflow.submission import Submission, readable
@@ -74,9 +82,11 @@ def follow(
                     tracking.ship(store, run.id, tracking_uri, ended="KILLED")
             if view.unsuccessful:
                 raise StepFailed(reason(connection, view, store, tracking_uri), bad_input=False)
-    except Unavailable as error:
+    except InputError as error:
+        if getattr(error.__cause__, "status", None) == 404:
+            raise
         line = f"{error}; {run.id} may still be going: the same command follows it"
-        raise StepFailed(line, bad_input=False) from error
+        raise StepFailed(line, bad_input=not isinstance(error, Unavailable)) from error
     return states
 
 
@@ -94,8 +104,8 @@ def _end(
     while True:
         try:
             view = RunView(client.get_run(run), tasks)
-        except ApiException as error:
-            if error.status != 401:
+        except (ApiException, NotKubeflow) as error:
+            if isinstance(error, ApiException) and error.status != 401:
                 raise
             client = connect(connection, FOLLOWING_RETRY)  # signs in again
             view = RunView(client.get_run(run), tasks)
@@ -259,7 +269,7 @@ def _read(client: ApiObject, path: str, query: Mapping[str, str], server: str | 
             _request_timeout=60,
             _host=server,
         )
-    except ApiException:
+    except (ApiException, NotKubeflow):
         return None
     end = b""
     for part in answer.stream(END):

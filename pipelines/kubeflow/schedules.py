@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, NamedTuple
 from zoneinfo import ZoneInfo
@@ -168,10 +168,13 @@ def status(entry: Entry, last: ApiObject | None, now: datetime, why: str = "") -
     due = next(times)
     latest = f"{RunView(last).word}, began {_shown(began)}" if last and began else "has not run yet"
     latest += f" ({why})" if why else ""
-    if due > now - GRACE:
+    late = (
+        now.astimezone(UTC) - GRACE
+    )  # two times of one zone are compared by their clocks, which go back in autumn
+    if due > late:
         return StatusLine(f"{latest}; next {_shown(due)}", bool(why))
     if last and not RunView(last).ended:
-        return StatusLine(f"{latest}; holds back the next, of {_shown(due)}", next(times) <= now - GRACE)
+        return StatusLine(f"{latest}; holds back the next, of {_shown(due)}", next(times) <= late)
     question = "does Kubeflow's scheduled workflow controller run?"
     return StatusLine(f"overdue since {_shown(due)}; {latest}: {question}", alarm=True)
 

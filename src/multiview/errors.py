@@ -120,7 +120,7 @@ def nearest(name: str, names: Iterable[str], listed: Iterable[str] = ()) -> str:
     """Returns the end of an error line: the nearest of the known `names` and the `listed` names, or all names."""
     names, listed = list(names), list(listed)
     close = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
-    every = ", ".join(listed or names)
+    every = ", ".join(listed or names) or "none"
     if not close:
         return f"; there are: {every}"
     return f"; did you mean {' or '.join(close)}?" + (f" There are: {every}" if listed else "")

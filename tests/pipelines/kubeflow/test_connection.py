@@ -1,13 +1,19 @@
 """Ways to reach Kubeflow and to say who one is, besides a host with a token (test_start.py)."""
 
 import json
+import socket
+from math import inf
 from pathlib import Path
 
 import pytest
 
+from pipelines.kubeflow import client
+from tests.fixtures.kubeflow_server import FakeKubeflow, serving
+from tests.fixtures.schedules import NIGHTLY, write
 from tests.pipelines.kubeflow.conftest import LOCATION
 
 LIST = "schedule status"
+SUBMIT = "submit training --preset small.yaml --store gs://bucket/store"
 
 
 def test_a_kube_context_goes_through_the_kubernetes_api(kubeflow, command, kubernetes):
@@ -16,7 +22,7 @@ def test_a_kube_context_goes_through_the_kubernetes_api(kubeflow, command, kuber
 
 
 def test_a_kube_context_alone_knows_no_page(kubeflow, command, kubernetes):
-    submit = "submit training --preset small.yaml --store gs://bucket/store --kube-context training-cluster"
+    submit = f"{SUBMIT} --kube-context training-cluster"
     printed = command(submit)
     (run,) = kubeflow.runs
     assert (
@@ -45,7 +51,41 @@ def test_a_session_s_cookie_is_sent(kubeflow, command, monkeypatch):
 def test_a_page_to_sign_in_on_is_told(kubeflow, command, cookie):
     kubeflow.cookie = "oauth2_proxy_kubeflow=abc"
     printed = command(f"{LIST} --host {kubeflow.url} {cookie}", status=2)
-    assert "a page that is not Kubeflow's, perhaps one to sign in on: give a fresh --cookie" in printed
+    assert "sends requests on to /oauth2/start, perhaps to sign in: give a fresh --cookie" in printed
+
+
+def test_a_page_that_needs_no_redirect_is_told_too(kubeflow, command):
+    """As of Kubeflow's own pages, for any path that they do not know."""
+    kubeflow.cookie = "oauth2_proxy_kubeflow=abc"
+    printed = command(f"{LIST} --host {kubeflow.url}/oauth2", status=2)
+    assert "answers with a page that is not Kubeflow's" in printed
+    assert "or the right --host, as in https://HOST/pipeline" in printed
+
+
+@pytest.mark.parametrize("line", [SUBMIT, "schedule apply refresh.yaml", LIST, "schedule delete nightly"])
+def test_a_session_that_ends_at_any_request_is_told(command, line):
+    """Where a redirect is followed, the page is taken for an object without attributes, or for an empty list."""
+    cookie = "oauth2_proxy_kubeflow=abc"
+
+    def asked(session: float, status: int) -> int:
+        with serving(FakeKubeflow()) as server:
+            write(NIGHTLY)
+            command(f"schedule apply refresh.yaml --host {server.url}")
+            write({**NIGHTLY, "cron": "0 0 5 * * *"})  # which replaces it
+            server.cookie, server.session, before = cookie, session, len(server.requests)
+            printed = command(f"{line} --host {server.url} --cookie {cookie}", status)
+            assert ("sends requests on to /oauth2/start" in printed) == (status == 2)
+            return len(server.requests) - before
+
+    needed = asked(inf, 0)
+    assert [asked(session, 2) for session in range(needed)] == [*range(needed)]
+
+
+def test_a_server_that_never_answers_is_a_line(command, monkeypatch):
+    monkeypatch.setattr(client, "REQUEST_SECONDS", (0.1, 0.1))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        printed = command(f"{LIST} --host http://127.0.0.1:{silent.getsockname()[1]}", status=2)
+    assert "does not answer: " in printed and "timed out" in printed
 
 
 def test_an_unknown_kube_context_names_those_there_are(kubeflow, command, kubernetes):

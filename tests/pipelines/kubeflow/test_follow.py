@@ -164,7 +164,8 @@ def test_what_a_pod_waits_for_is_said_once(kubeflow, followed, unreadable, monke
 
 
 def test_a_run_that_is_gone_is_one_line(kubeflow, followed):
-    assert "answers 404" in followed(lambda run: kubeflow.runs.clear(), status=2)
+    printed = followed(lambda run: kubeflow.runs.clear(), status=2)
+    assert "answers 404" in printed and "may still be going" not in printed
 
 
 def test_a_token_that_expires_in_mid_wait_is_replaced(kubeflow, followed, monkeypatch):
@@ -187,6 +188,13 @@ def test_a_token_that_stays_refused_is_asked_for_once(kubeflow, followed):
     assert "refuses the credentials (401)" in printed
     asked = [endpoint for _, endpoint in kubeflow.requests[-2:]]
     assert asked == ["get_run", "healthz"], "signed in once more"
+
+
+def test_a_session_that_ends_in_mid_wait_is_a_line(kubeflow, followed):
+    kubeflow.cookie = "session=1"
+    printed = followed(lambda run: setattr(kubeflow, "cookie", "session=2"), "--cookie session=1", status=2)
+    assert "sends requests on to /oauth2/start, perhaps to sign in" in printed
+    assert "may still be going: the same command follows it" in printed
 
 
 def test_a_server_that_is_away_for_a_while_is_waited_for(kubeflow, followed):

@@ -7,6 +7,8 @@ from zoneinfo import ZoneInfo
 
 import kfp_server_api as api
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from multiview.artifacts.champions import crown
 from multiview.artifacts.store import LocalStore
@@ -100,6 +102,17 @@ def test_times_are_those_of_the_zone_that_crons_are_read_in():
     assert found.text == "has not run yet; next 2026-11-16 03:00 CET"
     found = status(ENTRY, run(2), (MONDAY + timedelta(hours=3)).astimezone(berlin))
     assert found.text == "succeeded, began 2026-11-16 03:00 CET; next 2026-11-17 03:00 CET"
+
+
+@given(st.integers(0, 300), st.integers(1, 300))
+def test_no_clock_that_goes_back_makes_a_schedule_late_or_hides_that_it_is(began, passed):
+    """In the night in which Berlin's summer time ends, minute by minute, against the same times in UTC."""
+    night = datetime(2026, 10, 24, 22, tzinfo=UTC)
+    last, now = night + timedelta(minutes=began), night + timedelta(minutes=began + passed)
+    latest = api.V2beta1Run(run_id="r", state="SUCCEEDED", created_at=last)
+    hourly = Entry("1", "hourly", "0 0 * * * *", True, "refresh", "d", created=night)
+    said = [status(hourly, latest, now.astimezone(ZoneInfo(zone))).alarm for zone in ("UTC", "Europe/Berlin")]
+    assert said[0] == said[1]
 
 
 def test_a_cron_is_read_in_its_zone():
