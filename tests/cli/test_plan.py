@@ -43,6 +43,10 @@ def test_settings_decide_the_steps(monkeypatch, capsys) -> None:
     for made, more in (2_000_000, ()), (500, ("questions.limit=500",)):
         given = [word for each in ("questions.origin=crop", *more) for word in ("--set", each)]
         assert f"{made:,} training questions" in multiview_command(monkeypatch, capsys, *words, *given)
+    limits = ["--set", "questions.limit=1000", "--set", "questions.dev_limit=100"]
+    assert "1,000 training questions and 100 dev questions" in multiview_command(
+        monkeypatch, capsys, *words, *limits
+    )
 
 
 @pytest.mark.parametrize(

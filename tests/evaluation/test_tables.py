@@ -85,6 +85,11 @@ def test_only_the_training_is_marked_where_dev_questions_are_labelled(project, m
     assert tags["pipeline"] == tags["system"] == {"train_questions": "generated: crop"}
 
 
+def test_a_row_that_was_not_trained_learned_from_no_questions(project, monkeypatch, capsys):
+    printed = trained(project, monkeypatch, capsys, {"questions": {"origin": "crop"}, "train": {"rounds": 0}})
+    assert "training questions were generated" not in printed
+
+
 def test_legends_of_what_is_labelled_or_gone_are_empty(tmp_path: Path):
     assert asked_legend(0, 7) == trained_legend({}) == ""
     assert trained_legend({"camvr": f"{tmp_path}/evaluation/gone"}) == ""

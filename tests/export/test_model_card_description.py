@@ -37,15 +37,21 @@ def test_rounds_and_their_settings_are_told_first_round_first(tmp_path):
         store.create(f"{kind}/{key}/artifact.json", record.to_json())
         return f"{store.url}/{record.folder}"
 
-    base = made("model", "initial-model", sources={"hub": "me/base", "commit": "c0ffee"})
+    initial = made("model", "initial-model", sources={"hub": "me/base", "commit": "c0ffee"})
+    facts = {"questions": 900, "steps": 9, "best_step": 9}
+    base = made("model", "warm-up", {"start": initial}, {"train": {"max_steps": 9}}, facts)
     file = {"name": "train.json", "bytes": 1}
     inputs = {"start": base, "questions": made("train_questions", "split", sources={"questions": [file]})}
-    first = made("model", "train", inputs, {"train": {"epochs": 3}}, {"questions": 1200, "steps": 40})
-    inputs |= {"start": first, "negatives": made("negatives", "mine", {"model": first})}
+    unread = {**inputs, "negatives": made("negatives", "bm25-negatives")}
+    facts = {"questions": 1200, "steps": 40, "best_step": 30}
+    first = made("model", "train", unread, {"train": {"epochs": 3, "negatives": 0}}, facts)
+    mined = made("negatives", "mine", {"model": first})
+    inputs |= {"start": first, "negatives": made("negatives", "teach", {"hard_negatives": mined})}
     second = {"train": {"epochs": 1.5, "checkpoint_steps": 3}}
     described = describe(*read_subject(made("model", "train", inputs, second, {"questions": 1200})))
     assert (described.hub, described.base) == ("me/base", "me/base at c0ffee")
     assert described.stages == [
-        "1,200 questions of train.json; 40 steps; epochs: 3",
+        "900 questions, generated from the passages; 9 steps; max_steps: 9",
+        "1,200 questions of train.json; 40 steps; the model of step 30; epochs: 3; negatives: 0",
         "1,200 questions of train.json; epochs: 1.5; checkpoint_steps: 3; hard negatives by step mine",
     ]

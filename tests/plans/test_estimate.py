@@ -70,6 +70,22 @@ def test_more_passages_and_questions_never_take_less(gpus: int) -> None:
             assert getattr(many, name) >= getattr(few, name), f"{step} {name}"
 
 
+def test_pairs_that_a_cross_encoder_scores_take_as_long_in_every_step() -> None:
+    def seconds(step: str, **overrides: object) -> float:
+        return cost_of(step, replace(SCENARIO, config=base_config("training", overrides))).seconds
+
+    pairs = SCENARIO.questions * (1 + base_config("training", {}).bm25.depth + 10)
+    a_pair = seconds("teach", mining={"number": 10}) / pairs
+    mined = seconds("mine", mining={"cross_encoder": "x", "depth": 300}) - seconds(
+        "mine", mining={"depth": 300}
+    )
+    assert mined == pytest.approx(300 * SCENARIO.questions * a_pair, rel=0.1)
+    reranked = seconds("evaluate", search={"rerank": "x", "rerank_depth": 70}) - seconds("evaluate")
+    assert reranked == pytest.approx(70 * SCENARIO.dev_questions * a_pair, rel=0.1)
+    assert seconds("index-with-search", search={"rerank": "x"}) == seconds("index")
+    assert seconds("index-with-search", search={"mode": "hybrid"}) > seconds("index")
+
+
 @pytest.mark.parametrize("step", ["challenger/encode", "challenger/generate-queries"])
 def test_a_refresh_encodes_what_changed(step: str) -> None:
     request = Request.make("refresh", {"model": {"architecture": "dual-cross"}})

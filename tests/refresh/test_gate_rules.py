@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -128,6 +129,13 @@ def test_the_gate_as_it_comes_takes_questions_with_answers_or_with_gold_passages
 def test_a_corpus_may_grow_and_one_that_has_shrunk_is_an_accident(passages: int, passed: bool) -> None:
     found = verdict(Gate(drops={}, largest_shrinkage=0.3), measured(30, passages=passages))
     assert ("largest_shrinkage" in failed(found)) is not passed
+
+
+def test_no_figure_is_a_negative_zero() -> None:
+    policy = Gate(drops={METRIC: 0.0}, largest_shrinkage=0.0)
+    says = [check.says for check in verdict(policy, measured(30)).checks]
+    assert any("(+0.0%), down to 0.0% is allowed" in text for text in says)
+    assert not [text for text in says if re.search(r"-0\.0*(?![\d])", text)]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from kfp.dsl import HTML, Artifact
 from multiview import names
 from multiview.evaluation.tables import Significance
 from multiview.kubeflow.component import execute
+from multiview.report import charts
 from multiview.report.charts import model_charts
 from multiview.report.contents import Contents, Training
 from multiview.report.contents import System as Row
@@ -93,6 +94,19 @@ def test_a_cosine_is_no_per_cent_and_the_metric_of_one_view_is_seen(page):
     assert "0.8" in charts["Validation: cosine between views"]
     assert " %" not in charts["Validation: cosine between views"] and " %" in charts["Validation: MRR@10"]
     assert ">acc@2</text>" in charts["acc@2 of each view alone, mvr"]
+
+
+def test_a_line_over_k_goes_through_every_k_that_its_system_has(monkeypatch):
+    monkeypatch.setattr(charts, "_drawn", lambda axes, *described: axes)
+    cuts = {"a": (1, 5, 20, 100), "b": (1, 3, 7)}
+    systems = [
+        Row(name, number, {f"accuracy_at_{k}": 0.5 for k in ks})
+        for number, (name, ks) in enumerate(cuts.items())
+    ]
+    significance = Significance(baseline="a", test="", systems={})
+    (axes,) = charts.metric_charts(Contents(systems, "a", significance, 0, 0, [], {}, ""))
+    assert [[*line.get_xdata()] for line in axes.lines] == [[0, 2, 4, 5], [0, 1, 3]]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "3", "5", "7", "20", "100"]
 
 
 def test_no_chart_is_drawn_of_fallbacks_where_there_are_none():

@@ -9,7 +9,6 @@ from multiview.report.contents import Contents, QuestionResults
 from multiview.report.contents import System as Row
 from multiview.report.page import render
 from multiview.report.shown_questions import SHOWN_RANKINGS
-from tests.fixtures import compared_systems
 from tests.fixtures.compared_systems import BM25, CAMVR, MVR, QUESTIONS, ComparedSystems, System
 from tests.fixtures.page_tree import read
 
@@ -76,15 +75,30 @@ def test_a_study_of_several_seeds(tmp_path):
     assert heading.text and [row.one("bdi").text for row in table.all("tr")[1:]] == ["mvr", "camvr"]
     assert table.all("tr")[1].all("td")[0].text == "40.0± 28.3"
     assert "baseline" not in page.one("ul", class_="key").text
-    assert "camvr/seed-0" in page.one("section", id="summary").text
+    summary = page.one("section", id="summary").text
+    assert "camvr is best with 60.0 %, 20.0 points above mvr (not significant, p = 0.50)." in summary
+    assert "No system differs significantly from mvr" in summary and "seed-1 is best" not in summary
 
 
-def test_a_study_without_a_metric_has_no_means(tmp_path, monkeypatch):
-    """Nothing is measured at a rank that was not retrieved."""
-    monkeypatch.setattr(compared_systems, "AT", (50,))
-    monkeypatch.setattr(compared_systems, "DEPTH", 5)
+@pytest.mark.parametrize("runs", [1, 2])
+def test_means_over_seeds_that_nothing_tells_apart_are_not_called_alike(tmp_path, runs):
+    """Welch's t-test needs two seeds, and a deviation."""
+    seeds = {f"{name}/seed-{seed}": name for name in ("mvr", "camvr") for seed in range(runs)}
+    compared = ComparedSystems(
+        tmp_path, {row: PLAIN[name == "camvr"] for row, name in seeds.items()}, seeds_of=seeds
+    )
+    page, table = compared.page(), (compared.comparison.path / "table.md").read_text()
+    for text in (page, table):
+        assert "nothing is tested against mvr, which takes several seeds that differ" in text
+        assert "Welch" not in text
+    assert "Tests" not in [term.text for term in read(page).all("dt")]
+
+
+def test_a_study_without_a_metric_has_no_means(tmp_path):
     seeds = {f"mvr/seed-{seed}": "mvr" for seed in (0, 1)}
-    text = ComparedSystems(tmp_path, dict(zip(seeds, PLAIN, strict=True)), seeds_of=seeds).page()
+    unjudged = [Question("q0", "What made it wealthy?", (), None, ())]
+    systems = dict(zip(seeds, PLAIN, strict=True))
+    text = ComparedSystems(tmp_path, systems, seeds_of=seeds, questions=unjudged).page()
     assert "No metric could be computed" in text and "Means over seeds" not in text
 
 

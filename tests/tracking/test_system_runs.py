@@ -8,6 +8,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Run as MlflowRun
 
 from multiview import names, tracking
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.cli.lookup import Lookup, run_index
 from multiview.config import Config
@@ -221,6 +223,19 @@ def test_a_description_names_every_row_and_the_system_of_each_index(tmp_path, da
     assert note.startswith("comparison of mvr, camvr, bm25\n")
     for system, address in addresses.items():
         assert f"multiview search QUESTION --index {address}  # {system}\n" in note
+
+
+def test_a_description_holds_the_first_rows_of_a_long_table(tmp_path, database):
+    compared = Compared(tmp_path, database, "long")
+    rows = [f"| system-{number:03} | 0.5 |" for number in range(1000)]
+    attempt = Attempt(compared.store, "comparison", "long-comparison")
+    (attempt.path / "table.md").write_text("\n".join(rows))
+    record, _ = attempt.publish(step="compare", step_version=1, config={}, inputs={})
+    made = Reference(address=f"{compared.store.url}/{record.folder}", digest=record.digest)
+    compared.events("compare", "c", outputs={"comparison": made})
+    note = description(compared.store, compared.run, [*read_states(compared.store, compared.run.id)], None)
+    shown = [line for line in note.splitlines() if line.startswith("| system")]
+    assert len(shown) > 100 and shown == rows[: len(shown)]
 
 
 def test_a_system_that_failed_is_failed_until_it_is_mended_and_the_last_attempt_has_the_last_word(

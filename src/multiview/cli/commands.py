@@ -285,8 +285,10 @@ def plan(
     shape = shape_of(model or config.model.base)
     scenario = Scenario(*data, shape, changed, gpus, gpu, cores, memory * 1e9, config)
     if training_questions is None and config.questions.origin != "labelled":
-        made = min(drafts(scenario), config.questions.limit or sys.maxsize)
-        scenario = replace(scenario, questions=round(made))
+        scenario = replace(scenario, questions=round(drafts(scenario)))
+    asked = min(scenario.questions, config.questions.limit or sys.maxsize)
+    dev_asked = min(scenario.dev_questions, config.questions.dev_limit or sys.maxsize)
+    scenario = replace(scenario, questions=asked, dev_questions=dev_asked)
     measured = (open_store(store), calibrated) if calibrated else None
     print(*plan_lines(pipeline, scenario, overrides, measured), sep="\n")
 

@@ -71,8 +71,8 @@ def select(settings: Config, scan: CorpusScan, report: Report) -> Selection:
         report.problem(
             "given negatives of which none is in the corpus",
             f"questions.hard_negatives={section.hard_negatives}: no training question names a negative that is in the "
-            f"corpus{first}; name their column, as in questions.columns={{negative_ids: yours}}, or set "
-            "questions.hard_negatives=bm25",
+            f"corpus{first}; name their column, as in questions.columns={{negative_ids: yours}}, give ids of pieces "
+            "(ID-0, …) where articles are cut, or set questions.hard_negatives=bm25",
         )
     kept: Collection[str] = passages
     if settings.corpus.keep == "gold":

@@ -82,10 +82,16 @@ def seeds_table(
         return f"{100 * figure.value:.1f}{spread}{SEEDS_MARK if differs else ''}"
 
     cells = {row: [cell(by_metric.get(name)) for name in metrics] for row, by_metric in figures.items()}
-    return (
-        f"{_markdown(metrics, cells, paper)}\nmean ± standard deviation over seeds, per cent; {SEEDS_MARK} differs from "
-        f"{baseline}, p < {LEVEL}: Welch's t-test over seeds, Holm's correction over the rows\n"
-    )
+    tested = any(figure.p is not None for by_metric in figures.values() for figure in by_metric.values())
+    return f"{_markdown(metrics, cells, paper)}\n{seeds_legend(tested, baseline)}\n"
+
+
+def seeds_legend(tested: bool, baseline: str) -> str:
+    """One sentence that says what the figures are and how they were tested, if any was."""
+    test = f"{SEEDS_MARK} differs from {baseline}, p < {LEVEL}: Welch's t-test over seeds, Holm's correction over the rows"
+    if not tested:
+        test = f"nothing is tested against {baseline}, which takes several seeds that differ"
+    return f"mean ± standard deviation over seeds, per cent; {test}"
 
 
 def _markdown(
@@ -225,6 +231,8 @@ def trained_legend(evaluations: Mapping[str, str]) -> str:
     rows = []
     for row, address in evaluations.items():
         with suppress(InputError):
-            if origin := generated_training(load_record(address)):
+            evaluation = load_record(address)
+            model = evaluation.input(names.MODEL)
+            if model and model.record.step == "train" and (origin := generated_training(evaluation)):
                 rows.append(f"{row} ({origin})")
     return f"training questions were generated from the corpus: {', '.join(rows)}" if rows else ""

@@ -10,12 +10,15 @@ from markupsafe import Markup
 
 from multiview import names
 from multiview.artifacts.record import Artifact, load_record
-from multiview.config import JsonObject, Model
+from multiview.config import JsonObject, Model, Train
+from multiview.data import cjk
 from multiview.errors import InputError, counted
 from multiview.lineage.trace import corpus_name
 from multiview.model.encoder import score_scale
 from multiview.model.layouts import LAYOUTS
 
+OWN_SENTENCES = {"english", *cjk.LANGUAGES}
+"""Languages whose sentences need no data from elsewhere."""
 EXAMPLE = {"title": "Tower", "text": "It was built by the king. He died in 1850."}
 POOLED = {
     "viewer": "the last hidden state of its token",
@@ -68,7 +71,7 @@ def describe(model: Artifact, index: Artifact | None = None) -> Description:
     """Returns the description of a model; with `index`, the corpus is that of the index."""
     records = list(_trainings(model))
     base = records[0].record.sources if records else {}
-    trained = [record for record in records if record.record.step == "train"]
+    trained = [record for record in records if record.record.step in ("warm-up", "train")]
     passages = (index or model).remembered_input("passages")
     corpus = passages.record if passages else None
     encode = index.record.config.get("encode", {}) if index else {}
@@ -101,15 +104,24 @@ def _base_name(base: JsonObject) -> str:
 
 def _stage(model: Artifact) -> str:
     record, questions = model.record, model.remembered_input("questions")
-    told = [f"{name}: {value}" for name, value in record.config.get("train", {}).items()]
-    if negatives := model.remembered_input("negatives"):
+    settings, facts = record.config.get("train", {}), record.facts
+    told = [f"{name}: {value}" for name, value in settings.items()]
+    read = settings.get("negatives", Train().negatives)
+    if read and (negatives := model.remembered_input("negatives")):
+        negatives = (
+            negatives.remembered_input("hard_negatives") or negatives
+        )  # which a cross-encoder has scored
         told.append(f"hard negatives by step {negatives.record.step}")
-    count = counted(record.facts["questions"], "question") if "questions" in record.facts else "questions"
-    if questions and (how := questions.record.facts.get(names.GENERATED)):
+    count = counted(facts["questions"], "question") if "questions" in facts else "questions"
+    if record.step == "warm-up":
+        count += ", generated from the passages"
+    elif questions and (how := questions.record.facts.get(names.GENERATED)):
         count += f", generated from the corpus ({how})"
     elif questions and (files := questions.record.sources.get("questions")):
         count += f" of {', '.join(file['name'] for file in files)}"
-    steps = [counted(record.facts["steps"], "step")] if "steps" in record.facts else []
+    steps = [counted(facts["steps"], "step")] if "steps" in facts else []
+    if facts.get("best_step", facts.get("steps")) != facts.get("steps"):
+        steps.append(f"the model of step {facts['best_step']}")
     return "; ".join([count, *steps, *told])
 
 
@@ -138,7 +150,7 @@ def model_card(
         alone=separator is not None,
         separator=separator,
         described=described,
-        splits=LAYOUTS[settings.architecture].reads_sentences,
+        by_nltk=LAYOUTS[settings.architecture].reads_sentences and described.language not in OWN_SENTENCES,
     )
     # No licence and no language, because the store knows neither.
     front: JsonObject = {

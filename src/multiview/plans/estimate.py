@@ -148,11 +148,15 @@ def encode(s: Scenario) -> Cost:
 
 
 def teach(s: Scenario) -> Cost:
-    """Forward passes of a cross-encoder, assumed to be as large as the base model, over every pair."""
+    """Scores every pair."""
     pairs = s.questions * (1 + s.config.bm25.depth + s.config.mining.number)
-    seconds = s.forward("encode", pairs * s.tokens, s.config.encode.compute != "float32")
     held, data = 4.0 * s.shape.parameters, s.questions * QUESTION + 200 * pairs
-    return on_device(s, seconds, held, pairs * HIT, memory=data)
+    return on_device(s, scoring(s, pairs), held, pairs * HIT, memory=data)
+
+
+def scoring(s: Scenario, pairs: float) -> float:
+    """Seconds of forward passes of a cross-encoder, assumed to be as large as the base model, over `pairs`."""
+    return s.forward("encode", pairs * s.tokens, s.config.encode.compute != "float32")
 
 
 def faiss_bytes(kind: str, s: Scenario) -> float:
@@ -181,7 +185,7 @@ def index(s: Scenario, added: float = 1.0) -> Cost:
 
 
 def with_bm25(cost: Cost, s: Scenario, questions: float = 0) -> Cost:
-    """`cost` plus that of the BM25 index kept beside the views, whose terms and scores count once each."""
+    """`cost` plus that of a BM25 index kept beside the views, whose terms and scores count once each."""
     words = bm25(s, questions, 0)
     return replace(
         cost,
@@ -189,6 +193,11 @@ def with_bm25(cost: Cost, s: Scenario, questions: float = 0) -> Cost:
         memory=cost.memory + words.memory,
         disk=cost.disk + words.memory,
     )
+
+
+def with_search(cost: Cost, s: Scenario) -> Cost:
+    """`cost` plus that of what an index holds besides views, by `search.mode`."""
+    return cost if s.config.search.mode == "dense" else with_bm25(cost, s)
 
 
 def search(s: Scenario, questions: float, depth: int, rankings: float = 1, at_once: float = math.inf) -> Cost:
@@ -207,10 +216,21 @@ def search(s: Scenario, questions: float, depth: int, rankings: float = 1, at_on
 
 
 def evaluate(s: Scenario) -> Cost:
-    """A search; analyses also need rankings by each single view."""
-    views = s.view_count / s.passages
+    """A search; analyses also need rankings by each single view, and a cross-encoder reranks."""
+    views, settings = s.view_count / s.passages, s.config.search
     rankings = 2 * views if s.config.evaluation.analyses and views > 1 else 1
-    return search(s, s.dev_questions, s.config.evaluation.depth, rankings)
+    found = search(s, s.dev_questions, s.config.evaluation.depth, rankings)
+    scored = scoring(s, s.dev_questions * settings.rerank_depth) if settings.rerank else 0.0
+    return replace(found, seconds=found.seconds + scored)
+
+
+def mine(s: Scenario) -> Cost:
+    """A search, whose hits a cross-encoder may score."""
+    hits = s.questions * s.config.mining.depth
+    found = search(s, s.questions, s.config.mining.depth, at_once=HITS_AT_ONCE)
+    return replace(
+        found, seconds=found.seconds + (scoring(s, hits) if s.config.mining.cross_encoder else 0.0)
+    )
 
 
 FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
@@ -232,13 +252,13 @@ FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
     "train": lambda s: train(s, s.questions, s.config.train.negatives),
     "encode": encode,
     "index": index,
-    "index-with-search": lambda s: with_bm25(index(s), s),
-    "mine": lambda s: search(s, s.questions, s.config.mining.depth, at_once=HITS_AT_ONCE),
+    "index-with-search": lambda s: with_search(index(s), s),
+    "mine": mine,
     "teach": teach,
     "evaluate": evaluate,
     "changes": lambda s: Cost(s.passages * 3e-7, s.passages * ROW, s.passages * 0.03),
     "refresh-index": lambda s: index(s, s.changed),
-    "refresh-index-with-search": lambda s: with_bm25(index(s, s.changed), s),
+    "refresh-index-with-search": lambda s: with_search(index(s, s.changed), s),
     "export": lambda s: Cost(s.passages * 5e-4, s.passages * 600.0, s.passages * 12_000.0),
     "follow-champion": lambda s: Cost(s.passages * 1.3e-4, s.passages * 300.0),
 }

@@ -26,7 +26,6 @@ from multiview.model.base_model.checkpoint import SETTINGS_FILE
 from multiview.model.systems import check_first_views, check_saved, load_settings
 from multiview.steps.context import StepContext
 from multiview.steps.path import shard_file, shard_name
-from multiview.steps.runs import read_state
 from multiview.steps.step import FORWARDED_FILE
 from multiview.steps.table import step
 
@@ -108,19 +107,6 @@ def read_champion_found(folder: Path) -> Champion | None:
     """Returns the champion that the step found; None where the store had none."""
     content = json.loads((folder / CHAMPION_FILE).read_text())
     return content and Champion.model_validate(content)
-
-
-def challenger_of(store: Store, champion: Champion) -> Reference | None:
-    """Returns the index that a gate last refused in favour of `champion`; None if there is none."""
-    found: list[tuple[float, Reference]] = []
-    for run in store.folders(names.RUNS):
-        state = read_state(store, run, "promote")
-        if not (state and state.ended):
-            continue
-        record = read_record(store, names.PROMOTION, state.key)
-        if record and (record.facts["decision"], record.facts["champion"]) == ("refuse", champion.number):
-            found.append((state.ended, state.inputs[names.INDEX][0]))
-    return max(found, key=lambda refusal: refusal[0], default=(0.0, None))[1]
 
 
 # --- a store without a champion -------------------------------------------------------------------

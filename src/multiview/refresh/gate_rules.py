@@ -147,9 +147,7 @@ def _sizes(policy: Gate, champion: Measurements | None, challenger: Measurements
     )
     if champion is not None:
         lost, before = 1 - passages / champion.passages, counted(champion.passages, "passage")
-        says = (
-            f"{before} became {passages:,} ({-lost:+.1%}), down to {-policy.largest_shrinkage:.1%} is allowed"
-        )
+        says = f"{before} became {passages:,} ({0 - lost:+.1%}), down to {0 - policy.largest_shrinkage:.1%} is allowed"
         if challenger.known == 0:
             lost = 1.0
             says = (
@@ -220,7 +218,7 @@ def _drops(policy: Gate, champion: Measurements | None, metrics: Mapping[str, Di
             f"drops.{name}",
             lowest >= -allowed - NEARLY,
             f"{metric.champion:.3f} became {metric.challenger:.3f}, {metric.difference:+.3f}{interval}; "
-            f"down to {-allowed:+.3f} is allowed{', which so few questions cannot show' if unsure else ''}",
+            f"down to {0 - allowed:+.3f} is allowed{', which so few questions cannot show' if unsure else ''}",
         )
 
 

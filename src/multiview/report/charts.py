@@ -70,8 +70,9 @@ def metric_charts(contents: Contents) -> list[Chart]:
             continue
         axes = _axes(WIDE)
         for system in contents.systems:
-            values = [system.metrics.get(f"{stem}{k}", np.nan) for k in cuts]
-            _marked_line(axes, contents.look(system), list(map(str, cuts)), values)
+            values = {k: value for k in cuts if (value := system.metrics.get(f"{stem}{k}")) is not None}
+            _marked_line(axes, contents.look(system), [cuts.index(k) for k in values], list(values.values()))
+        axes.set_xticks(range(len(cuts)), list(map(str, cuts)))
         described = f"One line per system over k = {', '.join(map(str, cuts))}, in per cent of the questions."
         charts.append(_drawn(axes, title, described, "first k passages", None))
     return charts
@@ -174,7 +175,8 @@ def _training_curve(name: str, contents: Contents, system: System) -> Chart | No
         return None
     axes = _axes()
     for curve in curves:
-        axes.plot(list(curve), list(curve.values()), color=contents.look(system).colour)
+        point = "." if len(curve) == 1 else None
+        axes.plot(list(curve), list(curve.values()), color=contents.look(system).colour, marker=point)
     for training in system.trainings if len(system.trainings) > 1 else ():
         axes.text(training.start, 1.02, f" {training.name}", transform=axes.get_xaxis_transform(), color=GREY)
         axes.axvline(training.start, color=GREY, linewidth=1, linestyle=":")

@@ -132,9 +132,15 @@ class Contents:
         return next((system.position for system in self.systems if system.name == self.baseline), 0)
 
     def look(self, system: System) -> Look:
-        """Returns the look of a system; the baseline is grey. Looks repeat after eleven."""
-        order = 0 if system.position == self.base else system.position + (system.position < self.base)
-        return LOOKS[order % len(LOOKS)]
+        """Returns the look of a system; only the baseline is grey. The others' looks repeat after ten."""
+        baseline, *others = LOOKS
+        order = system.position - (system.position > self.base)
+        return baseline if system.position == self.base else others[order % len(others)]
+
+    @property
+    def figures(self) -> Mapping[str, Mapping[str, JsonObject]]:
+        """What was tested: the rows or, in a study with several seeds, the systems; metric to figure."""
+        return self.seeds or self.significance["systems"]
 
     def figure(self, system: str, metric: str) -> JsonObject:
         """Returns the entry of significance.json for one value; empty where it was not tested."""

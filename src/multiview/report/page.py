@@ -87,6 +87,7 @@ def render(contents: Contents) -> str:
         bold=tables.best_values(values),
         marked=tables.marked_of(contents.significance),
         legend=tables.legend(contents.significance),
+        seeds_legend=tables.seeds_legend(bool(_tested(contents)), contents.baseline),
         unit=tables.UNIT,
         paper=tables.paper_columns(values, contents.paper),
         paper_of_seeds=tables.paper_columns(contents.seeds, contents.paper),
@@ -138,9 +139,7 @@ def summary(contents: Contents) -> JsonObject:
         "trained": trained,
         "headlines": headlines,
         "best": [best for metric in headlines if (best := _best(contents, metric))],
-        "tested": [
-            tested for system in contents.significance["systems"] if (tested := _tested(contents, system))
-        ],
+        "tested": _tested(contents),
         "declined": [
             {"system": system.name, "training": training.name, "best": best, "before": before}
             for system in contents.systems
@@ -154,7 +153,8 @@ def summary(contents: Contents) -> JsonObject:
 def _best(contents: Contents, metric: str) -> JsonObject | None:
     """The best systems by a metric, and their lead over the baseline, or over the next best where the baseline is the
     best. None where fewer than two systems have the metric."""
-    values = {s.name: s.metrics[metric] for s in contents.systems if metric in s.metrics}
+    means = {name: of[metric]["value"] for name, of in contents.seeds.items() if metric in of}
+    values = means or {s.name: s.metrics[metric] for s in contents.systems if metric in s.metrics}
     if len(values) < 2:
         return None
     value = max(values.values())
@@ -163,7 +163,7 @@ def _best(contents: Contents, metric: str) -> JsonObject | None:
     against_baseline = contents.baseline not in first
     other = next((name for name in others if not against_baseline or name == contents.baseline), None)
     p_values = {
-        contents.figure(name, metric).get("corrected_p")
+        contents.figures.get(name, {}).get(metric, {}).get("corrected_p")
         for name in (first if against_baseline else others[:1])
     }
     return {
@@ -177,13 +177,16 @@ def _best(contents: Contents, metric: str) -> JsonObject | None:
     }
 
 
-def _tested(contents: Contents, system: str) -> JsonObject | None:
-    """The number of metrics on which a system was tested, is significantly better, and is significantly worse."""
-    figures = contents.significance["systems"][system].values()
-    tested = [figure for figure in figures if figure["corrected_p"] is not None]
-    differences = [figure["difference"] for figure in tested if figure["corrected_p"] < tables.LEVEL]
-    better, worse = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
-    return {"name": system, "better": better, "worse": worse, "metrics": len(tested)} if tested else None
+def _tested(contents: Contents) -> list[JsonObject]:
+    """For each tested system, the metrics on which it was tested, is significantly better, and is significantly worse."""
+    found = []
+    for system, figures in contents.figures.items():
+        tested = [figure for figure in figures.values() if figure["corrected_p"] is not None]
+        differences = [figure["difference"] for figure in tested if figure["corrected_p"] < tables.LEVEL]
+        better, worse = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+        if tested:
+            found.append({"name": system, "better": better, "worse": worse, "metrics": len(tested)})
+    return found
 
 
 def _decline(training: Training) -> list[tuple[float, float]]:
@@ -265,5 +268,6 @@ def _p_value(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
 
 
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+def _listed(words: Sequence[str]) -> Markup:
+    *first, last = (Markup("<bdi>{}</bdi>").format(word) for word in words)
+    return Markup(" and ").join([Markup(", ").join(first), last] if first else [last])

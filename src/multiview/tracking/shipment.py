@@ -208,22 +208,25 @@ def description(store: Store, run: Run, states: list[StepState], corpus: str | N
 def _verdict(store: Store, states: list[StepState]) -> str:
     """The verdict on a refresh's challenger; empty for other runs."""
     found = (_file(store, state, names.VERDICT, names.VERDICT_TEXT_FILE) for state in states)
-    text = next((text.decode() for text in found if text), "")
-    return text if len(text) < DESCRIPTION_CHARACTERS else text[:DESCRIPTION_CHARACTERS].rpartition("\n")[0]
+    return _cut(next((text.decode() for text in found if text), ""))
 
 
 def _table(store: Store, states: list[StepState]) -> str:
-    """The table of the run's comparison, or of its evaluations; empty if it is too long."""
+    """The table of the run's comparison, or of its evaluations."""
     for state in states:
         if text := _file(store, state, names.COMPARISON, TABLE_FILE):
-            return text.decode() if len(text) < DESCRIPTION_CHARACTERS else ""
+            return _cut(text.decode())
     metrics = {
         StepPath.parse(state.path).row: measured
         for state in states
         if (text := _file(store, state, names.EVALUATION, METRICS_FILE)) and (measured := json.loads(text))
     }
-    table = markdown_table(metrics) if metrics else ""
-    return f"{table}\n{UNIT}" if table and len(table) < DESCRIPTION_CHARACTERS else ""
+    return _cut(f"{markdown_table(metrics)}\n{UNIT}") if metrics else ""
+
+
+def _cut(text: str) -> str:
+    """The first lines of a text, as many as the description holds."""
+    return text if len(text) < DESCRIPTION_CHARACTERS else text[:DESCRIPTION_CHARACTERS].rpartition("\n")[0]
 
 
 def _file(store: Store, state: StepState, kind: str, name: str) -> bytes | None:

@@ -15,7 +15,7 @@ function make(name, properties = {}, ...children) {
 const shown = (text) => String(text).replace(/[\x00-\x08\x0b-\x1f\x7f]/g,
   (one) => String.fromCharCode(one === "\x7f" ? 0x2421 : 0x2400 + one.charCodeAt(0)));
 const isolated = (text) => make("bdi", {}, shown(text));
-const figure = (score) => Number(score).toFixed(3);
+const figure = (score) => Number(score).toFixed(Math.abs(score) < 1 ? 5 : 3);
 const counted = (number, one, many = `${one}s`) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 const keyOf = (address) => address.slice(address.lastIndexOf("/") + 1);
 

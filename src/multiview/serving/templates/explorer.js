@@ -154,7 +154,7 @@ function difference(one, other) {
   const moved = one.hits.filter((hit) => other.hits.some((each) => each.id === hit.id && each.rank !== hit.rank)).length;
   const top = one.hits[0]?.id === other.hits[0]?.id ? "the same first" : "another first";
   const ranks = moved ? `${moved} of them at another rank` : "at the same ranks";
-  return `${both} on both sides, ${ranks}, ${top}`;
+  return both ? `${both} on both sides, ${ranks}, ${top}` : "none on both sides";
 }
 
 // The address keeps what was asked: after #, which no server is sent.

@@ -85,7 +85,7 @@ STEPS = (
     Step(
         name="compare",
         about="One table of all evaluations.",
-        version=9,
+        version=10,
         function_path="multiview.evaluation.compare:compare",
         settings=tuple(f"comparison.{name}" for name in ("rows", "seeds_of", "paper", "baseline", "seed")),
         inputs=("evaluations",),
@@ -96,7 +96,7 @@ STEPS = (
     Step(
         name="report",
         about="One page about a comparison.",
-        version=9,
+        version=10,
         function_path="multiview.report.page:report",
         settings=("comparison.rows",),
         inputs=("comparison", "evaluations"),
