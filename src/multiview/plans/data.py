@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from multiview import names
 from multiview.artifacts.record import load_record, load_reference
 from multiview.config import Config
-from multiview.data.cjk import LANGUAGES
+from multiview.data.cjk import LANGUAGES, SPACELESS
 from multiview.data.sentences import PUNKT, splitter
 from multiview.errors import InputError, nearest
 from multiview.generation.generators import published
@@ -155,9 +155,15 @@ DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 
 
 def check_names(config: Config) -> None:
-    """Raises InputError for an unknown language, kind of index or device."""
-    if config.corpus.language not in PUNKT | LANGUAGES:
-        splitter(config.corpus.language)
+    """Raises InputError for an unknown language, kind of index or device, and a layout that does not suit the language."""
+    language = config.corpus.language
+    if language not in PUNKT | LANGUAGES:
+        splitter(language)
+    if language in SPACELESS and config.model.architecture == "equal-splits":
+        raise InputError(
+            f"model.architecture=equal-splits: it counts words between spaces, and corpus.language={language} has none; "
+            "use sentence"
+        )
     kind, kinds = config.index.kind, (EXACT, *FACTORY)
     if kind not in kinds and not kind[:1].isupper():
         raise InputError(
