@@ -31,6 +31,15 @@ def test_a_query_of_a_web_address_is_left_out(text, expected):
     assert str(InputError(text)) == expected
 
 
+@pytest.mark.parametrize(
+    "part", ["http://", "http://a?", "a.", "a+", "@", "x://@", ")", "http://a?)'", "a:b@"]
+)
+@pytest.mark.parametrize("start", ["", "http://a?", "x://"])
+def test_no_text_of_a_stranger_takes_minutes_to_clean(start, part):
+    """A quadratic search would, of a text of a megabyte."""
+    without_secrets(start + part * (1_000_000 // len(part)) + "!")
+
+
 @pytest.mark.parametrize("length", [*range(715, 750, 5), *range(14_960, 15_000, 5), 3_000_000])
 @pytest.mark.parametrize("secret", ["https://ann:planted@a.org/ ", "https://a.org/?planted=planted "])
 def test_a_cut_line_keeps_no_half_of_a_secret(length, secret):

@@ -75,7 +75,10 @@ def connect(connection: Connection, retries: Retry = RETRY) -> Client:
                 # KFP's own method asks five times, five seconds apart, whatever the answer was. This one is the first
                 # request of each client, by KFP's constructor or below.
                 _set_requests(api_client(self), retries)
-                return healthz(self)
+                answer = healthz(self)
+                if answer.multi_user is None:
+                    raise NotKubeflow("answers with something that is not Kubeflow's")
+                return answer
 
         host, file = connection.host, connection.token_file
         client = OneRequest(

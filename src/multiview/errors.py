@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-PASSWORD = re.compile(r"(\b[a-zA-Z][\w+.-]*://)[^\s/?#@]*(?:@[^\s/?#@]*)*@")
+PASSWORD = re.compile(r"(\b[a-zA-Z][\w+.-]{0,20}://)[^\s/?#@]*(?:@[^\s/?#@]*)*@")
 """The user information of a URL, in which some people write passwords and tokens."""
-QUERY = re.compile(r"(\bhttps?://[^\s?'\"]*\?)[^\s'\"]+?(?=[:;,.)]*(?:[\s'\"]|$))")
+QUERY = re.compile(r"(\bhttps?://[^\s?'\"]{0,2000}\?)[^\s'\"]*[^\s'\":;,.)]")
 """The query of a web address, which may hold signatures and tokens."""
 HEADER = re.compile(r"(header value):? b?['\"].*", re.DOTALL)
 """What libraries say of a value that no HTTP header can hold; all repeat the value, which may be a secret."""

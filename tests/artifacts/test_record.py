@@ -18,6 +18,20 @@ def test_a_record_of_a_later_version_is_not_called_damaged(tmp_path):
         read_record(store, "passages", "l")
 
 
+@pytest.mark.parametrize("place", ["..", "../../victim", "/etc", "a/../../b", "a//b", ".", ""])
+@pytest.mark.parametrize("where", ["kind", "key", "digest", "attempt", "file"])
+def test_a_record_that_names_a_place_outside_its_folder_is_damaged(tmp_path, where, place):
+    """`multiview repair` of another person's store would remove that place."""
+    store = LocalStore(tmp_path)
+    record, _ = publish(store, "k", "text")
+    wrong = (
+        {where: place} if where != "file" else {"files": [record.files[0].model_copy(update={"path": place})]}
+    )
+    (tmp_path / "passages/k/artifact.json").write_bytes(record.model_copy(update=wrong).to_json())
+    with pytest.raises(InputError, match="is damaged: remove the folder"):
+        read_record(store, "passages", "k")
+
+
 def test_the_digest_is_over_paths_and_contents_alone(tmp_path):
     one, _ = publish(LocalStore(tmp_path / "one"), "k", "same")
     two, _ = publish(LocalStore(tmp_path / "two"), "other", "same")

@@ -13,9 +13,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from multiview import names
 from multiview.artifacts.store import Store, open_store
@@ -34,10 +34,20 @@ class ArtifactGone(InputError):
     """An artifact that something refers to is not in its store any more."""
 
 
+def _inside(path: str) -> str:
+    if {"", ".", ".."} & {*path.split("/")}:
+        raise ValueError(f"{path!r} is no path inside a folder")
+    return path
+
+
+PathInside = Annotated[str, AfterValidator(_inside)]
+"""A path that leads to no place outside the folder that it is relative to: a store may be another person's."""
+
+
 class File(BaseModel, frozen=True):
     """One file of an artifact; `rows` is set if the format has rows."""
 
-    path: str
+    path: PathInside
     bytes: int
     sha256: str
     rows: int | None = None
@@ -78,10 +88,10 @@ class Record(BaseModel, frozen=True):
     """The description of an artifact: its kind, its files and everything that it was made from."""
 
     schema_version: int = SCHEMA_VERSION
-    kind: str
-    key: str
-    digest: str
-    attempt: str
+    kind: PathInside
+    key: PathInside
+    digest: PathInside
+    attempt: PathInside
     step: str
     step_version: int
     config: JsonObject

@@ -63,7 +63,7 @@ def freshness(store: Store, champion: Champion) -> Freshness:
 
 
 def challenger_of(store: Store, champion: Champion) -> Reference | None:
-    """Returns the index that a gate last refused in favour of `champion`; None if there is none."""
+    """Returns the index that a gate last refused in favour of `champion`; None if none of the last refreshes was."""
     refused = [each for each in _last_refreshes(store) if each.refused and each.champion == champion.number]
     return max(refused, key=lambda refresh: refresh.ended).refused if refused else None
 

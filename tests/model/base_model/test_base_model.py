@@ -88,6 +88,12 @@ def without_a_shard(folder: Path) -> None:
     (folder / "model-00001-of-00002.safetensors").unlink()
 
 
+def with_a_shard_elsewhere(folder: Path) -> None:
+    without_a_shard(folder)
+    index = folder / f"{WEIGHTS}.index.json"
+    index.write_text(index.read_text().replace("model-00001-of", "../model-00001-of"))
+
+
 def without_an_index(folder: Path) -> None:
     in_shards(folder)
     (folder / f"{WEIGHTS}.index.json").write_text("{}")
@@ -180,7 +186,11 @@ FILES: dict[str, tuple[Change, str]] = {
     "no object": (written("config.json", "[]"), "config.json is not an object of JSON"),
     "missing shard": (
         without_a_shard,
-        r"model-00001-of-0000\d.safetensors is missing, which model.safetensors.index.json",
+        r"model-00001-of-0000\d.safetensors is missing beside model.safetensors.index.json",
+    ),
+    "shard elsewhere": (
+        with_a_shard_elsewhere,
+        r"../model-00001-of-0000\d.safetensors is missing beside model.safetensors.index.json",
     ),
     "damaged index": (without_an_index, "model.safetensors.index.json is no index of weights; copy it again"),
     "nested JSON": (written("config.json", '{"a":' + "[" * 100_000), "config.json is not an object of JSON"),

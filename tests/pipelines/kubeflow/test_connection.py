@@ -54,6 +54,11 @@ def test_a_page_to_sign_in_on_is_told(kubeflow, command, cookie):
     assert "sends requests on to /oauth2/start, perhaps to sign in: give a fresh --cookie" in printed
 
 
+def test_an_answer_of_another_service_is_told(kubeflow, command, monkeypatch):
+    monkeypatch.setattr(FakeKubeflow, "_healthz", lambda self, request: {"status": "ok"})
+    assert "is not Kubeflow's" in command(f"{LIST} --host {kubeflow.url}", status=2)
+
+
 def test_a_page_that_needs_no_redirect_is_told_too(kubeflow, command):
     """As of Kubeflow's own pages, for any path that they do not know."""
     kubeflow.cookie = "oauth2_proxy_kubeflow=abc"

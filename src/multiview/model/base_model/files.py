@@ -79,7 +79,8 @@ def check_files(base: str, files: Mapping[str, Callable[[], Any]], setting: str)
 
 
 def _check_shards(base: str, files: Mapping[str, Callable[[], Any]]) -> None:
-    """Raises InputError where a file is missing that the index of sharded weights names, if they are read by it."""
+    """Raises InputError where a file that the index of sharded weights names is not beside it, if they are read by it: one
+    elsewhere would be part of no key."""
     safe = any(fnmatch(name, SAFETENSORS) for name in files)
     whole = "model.safetensors" if safe else "pytorch_model.bin"
     index = f"{whole}.index.json"
@@ -90,8 +91,8 @@ def _check_shards(base: str, files: Mapping[str, Callable[[], Any]]) -> None:
             shards = {normpath(shard) for shard in json.load(file)["weight_map"].values()}
         except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
             raise InputError(f"{base}: {index} is no index of weights; copy it again") from error
-    if missing := sorted(shard for shard in shards.difference(files) if "/" not in shard):
-        raise InputError(f"{base}: {missing[0]} is missing, which {index} names; copy it too")
+    if missing := sorted(shards.difference(files)):
+        raise InputError(f"{base}: {missing[0]} is missing beside {index}, which names it; copy it there")
 
 
 def _check_config(base: str, file: IO[bytes], setting: str) -> None:
