@@ -17,7 +17,7 @@ from multiview.cli.lookup import Lookup
 from multiview.errors import InputError
 from multiview.steps.events import EventLog, MetricEvent
 from multiview.tracking import step_runs
-from multiview.tracking.mlflow_runs import fill, log_metrics, parameters
+from multiview.tracking.mlflow_runs import TAG_CHARACTERS, fill, log_metrics, parameters, set_description
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
 
@@ -148,6 +148,14 @@ def test_a_description_that_a_person_wrote_is_left_alone(tmp_path, uri):
     reported.events("camvr/round-2/evaluate", "later", status="failed", error="no disk")
     tracking.ship(reported.store, reported.run.id, uri)
     assert client.get_run(parent).data.tags["mlflow.note.content"] == "the good one"
+
+
+def test_a_description_that_is_too_long_is_replaced_too(uri):
+    client = MlflowClient(uri)
+    run = client.create_run(client.create_experiment("long")).info.run_id
+    for note in ("a" * 9000, "b" * 9000, "c"):
+        set_description(client, client.get_run(run), note)
+        assert client.get_run(run).data.tags["mlflow.note.content"] == note[:TAG_CHARACTERS]
 
 
 @pytest.mark.parametrize(

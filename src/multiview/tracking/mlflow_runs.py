@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PARENT_RUN = "mlflow.parentRunId"
 NOTE = "mlflow.note.content"
 """The tag of an MLflow run's, model's or experiment's description."""
+TAG_CHARACTERS = 8000
+"""Most characters of a tag's value."""
 
 IDENTITY = (
     names.TAG_RUN, names.TAG_STORE, PARENT_RUN, names.TAG_PATH, names.TAG_ATTEMPT, names.TAG_LEVEL, names.TAG_SYSTEM,
@@ -72,7 +74,11 @@ def fill(
 
     run_id, known, tags = run.info.run_id, run.data, tags or {}
     params = [Param(n, value[:6000]) for n, value in (parameters or {}).items() if n not in known.params]
-    changed = [RunTag(n, v[:8000]) for n, v in tags.items() if v and known.tags.get(n) != v[:8000]]
+    changed = [
+        RunTag(n, v[:TAG_CHARACTERS])
+        for n, v in tags.items()
+        if v and known.tags.get(n) != v[:TAG_CHARACTERS]
+    ]
     client.log_batch(run_id, params=params)
     log_metrics(client, run_id, metrics, **link)
     client.log_batch(run_id, tags=changed)
@@ -118,7 +124,7 @@ def settle_files(run: MlflowRun) -> None:
 
 def set_description(client: MlflowClient, run: MlflowRun, note: str) -> None:
     """Sets a run's description, unless a person has written another."""
-    current = run.data.tags.get(NOTE, "")
+    current, note = run.data.tags.get(NOTE, ""), note[:TAG_CHARACTERS]
     if not current or run.data.tags.get(names.TAG_NOTED) == short_digest(current):
         fill(client, run, tags={NOTE: note, names.TAG_NOTED: short_digest(note)})
 
