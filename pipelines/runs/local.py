@@ -25,7 +25,6 @@ from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState, write_run
 from multiview.steps.work import StepReporter, Work
 from multiview.tracking.shipping import ship_at_last
-from multiview.tracking.tags import user
 from pipelines.runs.progress import Progress
 
 
@@ -124,9 +123,9 @@ def _output_to(log: Path) -> Iterator[None]:
 
 
 def _log_file(store: Store, run: Run) -> Path:
-    folder = Path(tempfile.gettempdir()) / f"multiview-{user()}"
-    if isinstance(store, LocalStore):
-        folder = store.root / "runs" / run.id
+    if not isinstance(store, LocalStore):
+        return Path(tempfile.mkdtemp(prefix="multiview-")) / f"{run.id}.log"
+    folder = store.root / "runs" / run.id
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{run.id}.log"
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from multiview.artifacts.champions import Champion, address_of, champion_of, current
 from multiview.artifacts.store import Store
-from multiview.errors import InputError, one_line
+from multiview.errors import InputError, one_line, safe
 from multiview.refresh.freshness import Freshness, freshness
 from multiview.serving.hits import Hit
 from multiview.serving.limits import POLL_SECONDS
@@ -232,7 +232,7 @@ class Follower:
         try:
             self.freshness = freshness(self._store, champion)
         except Exception as error:  # whatever it is, the champion goes on
-            log.error("how old the corpus is cannot be said: %s", one_line(error))
+            log.error("how old the corpus is cannot be said: %s", safe(one_line(error)))
         notice = self.freshness.notice if self.freshness else ""
         if notice and not self._noticed:
             log.warning("%s", notice)
@@ -241,7 +241,7 @@ class Follower:
     def _report_failure(self, why: str) -> None:
         self.failures += 1
         if why != self.problem:
-            log.error("%s; %s goes on answering", why, self.generations.newest.name)
+            log.error("%s; %s goes on answering", safe(why), self.generations.newest.name)
         self.problem = why
 
 

@@ -192,7 +192,9 @@ def description(store: Store, run: Run, states: list[StepState], corpus: str | N
     """Returns the description of a run as Markdown: its subject, its table, and the commands that continue from it."""
     of_steps = dict.fromkeys(filter(None, (StepPath.parse(path).system for path in run.steps)))
     systems = ", ".join(of_steps or run.architectures)
-    subject = f"{run.pipeline}{f' of {systems}' if systems else ''}{f' over {corpus}' if corpus else ''}"
+    subject = (
+        f"{run.pipeline}{f' of {systems}' if systems else ''}{f' over {escaped(corpus)}' if corpus else ''}"
+    )
     failed = [f"- {state.path}: {escaped(state.error or '')}" for state in states if state.status == "failed"]
     sections = (
         subject,

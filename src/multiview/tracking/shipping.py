@@ -70,7 +70,7 @@ def ship(
         if new:
             shipment = Shipment(store, run, uri, states, ended)
             shipment.end(_ship(shipment, states))
-        if new and any(state.step == "promote" and names.PROMOTION in state.outputs for state in states):
+        if any(state.step == "promote" and names.PROMOTION in state.outputs for state in states):
             mirror(store, uri)
         if new:
             settle(uri)
