@@ -18,7 +18,7 @@ def test_a_record_of_a_later_version_is_not_called_damaged(tmp_path):
         read_record(store, "passages", "l")
 
 
-@pytest.mark.parametrize("place", ["..", "../../victim", "/etc", "a/../../b", "a//b", ".", ""])
+@pytest.mark.parametrize("place", ["..", "../../victim", "/etc", "a/../../b", "a//b", ".", "", "a\x1b]0;b"])
 @pytest.mark.parametrize("where", ["kind", "key", "digest", "attempt", "file"])
 def test_a_record_that_names_a_place_outside_its_folder_is_damaged(tmp_path, where, place):
     """`multiview repair` of another person's store would remove that place."""

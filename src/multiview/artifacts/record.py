@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel
 from multiview import names
 from multiview.artifacts.store import Store, open_store
 from multiview.config import JsonObject, canonical_json, text_sha256
-from multiview.errors import InputError
+from multiview.errors import InputError, safe
 
 SCHEMA_VERSION = 2
 SEAL = "seal"
@@ -35,13 +35,13 @@ class ArtifactGone(InputError):
 
 
 def _inside(path: str) -> str:
-    if {"", ".", ".."} & {*path.split("/")}:
+    if {"", ".", ".."} & {*path.split("/")} or safe(path) != path:
         raise ValueError(f"{path!r} is no path inside a folder")
     return path
 
 
 PathInside = Annotated[str, AfterValidator(_inside)]
-"""A path that leads to no place outside the folder that it is relative to: a store may be another person's."""
+"""A path that leads to no place outside its folder, and that a terminal can show: a store may be another person's."""
 
 
 class File(BaseModel, frozen=True):

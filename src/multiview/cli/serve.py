@@ -113,6 +113,7 @@ def serve(
         host=host,
         port=port,
         access_log=False,  # it would hold paths and query strings
+        ws="none",
         log_config=log_config(),
         server_header=False,
         timeout_graceful_shutdown=round(limits.timeout) + 1,
