@@ -25,7 +25,7 @@ Client: TypeAlias = "kfp_client.Client"
 ApiObject: TypeAlias = Any
 """An object of KFP's API, whose generated classes do not declare the types of their attributes."""
 REQUEST_SECONDS = 60
-"""Most seconds for a server to accept a connection, and between two parts of its answer."""
+"""Most seconds for a server to accept a connection and what is sent, and between two parts of its answer."""
 PAGE_SIZE = 100
 """Objects per page of a list; the server's own limit is 200."""
 
@@ -153,7 +153,7 @@ def _set_requests(generated: ApiObject, retries: Retry) -> None:
                     raise NotKubeflow(f"sends requests on to {place}") from error
                 raise
             # A log, which is not read at once, comes as a page from some servers.
-            if options.get("_preload_content") and "html" in answer.getheader("Content-Type", ""):
+            if options.get("_preload_content") and "html" in answer.getheader("Content-Type", "").lower():
                 raise NotKubeflow("answers with a page that is not Kubeflow's")
             return answer
 

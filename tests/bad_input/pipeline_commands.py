@@ -65,7 +65,7 @@ CASES = {
     "a second round of an unknown setting": run("--set 'train.round_two={epoch: 1}'", "train.round_two", "epochs"),
     "no rank that is retrieved": run("--set evaluation.depth=10 --set 'evaluation.at=[20, 50]'", "evaluation.at", "evaluation.depth=10"),
     "equal runs of words without spaces": run("--set model.architecture=equal-splits --set corpus.language=japanese", "equal-splits", "japanese", "use sentence"),
-    "no rank at all": run("--set 'evaluation.at=[]'", "evaluation.at", "should have a k"),
+    "no rank at all": run("--set 'evaluation.at=[]'", "evaluation.at=[] needs a k", "evaluation.depth"),
     "mining from beyond its depth": run("--set mining.range_start=300", "mining.range_start", "mining.depth=200"),
     "a model of no address": run("--set train.model=nothing", "train.model", "'nothing' is no artifact address", "STORE/KIND/KEY"),
     "a refresh with a model of no address": line(

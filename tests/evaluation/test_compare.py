@@ -54,6 +54,15 @@ def compared(
     return output
 
 
+def test_equal_values_in_another_order_are_no_lead(tmp_path: Path) -> None:
+    values = [1 / (rank + 1) for rank in range(300)]
+    orders = [np.random.default_rng(seed).permutation(values).tolist() for seed in range(5)]
+    assert len({float(np.mean(order)) for order in orders}) > 1
+    output = compared(tmp_path, {f"s{number}": order for number, order in enumerate(orders)})
+    assert "**" not in (output / "table.md").read_text()
+    (alike,) = {json.dumps(row) for row in json.loads((output / "metrics.json").read_text()).values()}
+
+
 def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
     """The rows keep their order, which is not alphabetical."""
     figures = {"mvr": 0.25, "dpr": 0.5, "bm25": 0.125}

@@ -82,13 +82,6 @@ def test_the_depth_says_which_metrics_there_are(depth, names):
     assert set(gold_metrics({"q": ["a"]}, {"q": {"a": 1}}, [1], depth)) == names
 
 
-@given(st.lists(st.floats(0, 1), min_size=1), st.randoms())
-def test_equal_values_have_equal_means_in_any_order(values, chance):
-    shuffled = chance.sample(values, len(values))
-    first, second = (means({"m": np.array(each)})["m"] for each in (values, shuffled))
-    assert first == second == pytest.approx(np.mean(values))
-
-
 def test_recall_at_1000_counts_to_rank_1000_and_no_further():
     ranking = [f"p{i}" for i in range(1001)]
     values = gold_metrics({"q": ranking}, {"q": {"p999": 1, "p1000": 1}}, [], 1001)

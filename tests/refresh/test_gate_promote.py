@@ -14,7 +14,7 @@ from multiview import names
 from multiview.artifacts.champions import champion_file, champion_of, rollback
 from multiview.artifacts.record import load_record
 from multiview.refresh import gate
-from multiview.refresh.freshness import challenger_of
+from multiview.refresh.champion import challenger_of
 from multiview.refresh.gate_rules import Measurements, Verdict
 from multiview.steps.runs import Pages
 from tests.fixtures.changing_corpus import ChangingCorpus

@@ -18,7 +18,7 @@ from multiview.artifacts.record import (
 )
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
-from multiview.refresh.freshness import challenger_of
+from multiview.refresh.champion import challenger_of
 from multiview.steps.path import StepPath, last_rounds, unfinished_rounds
 from multiview.steps.runs import StepState, find_run, finished_outputs, read_states
 from multiview.tracking import MODEL_URI, TrackedRun

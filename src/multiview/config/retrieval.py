@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, field_validator
 
 from multiview.config.section import DERIVED, UNKEYED, Address, JsonObject, Section, Seed
 
@@ -73,16 +73,6 @@ class Evaluation(Section):
     """Evaluate the model of every round, on the index from which the next round's negatives are mined; analyses are for the last round only. *Ours.*"""
     analyses: tuple[Analysis, ...] = get_args(Analysis)
     """Analyses of a model (docs/analyses.md). An analysis that does not suit the model is left out, and the step reports why."""
-
-    @field_validator("at")
-    @classmethod
-    def _one_is_retrieved(cls, at: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
-        # Which questions have answers is known by their accuracy.
-        if not at or min(at) > (depth := info.data.get("depth", min(at))):
-            raise ValueError(
-                "should have a k" + (f" that is not above evaluation.depth={depth}" if at else "")
-            )
-        return at
 
 
 class PaperFigures(Section):

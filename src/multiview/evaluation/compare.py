@@ -43,9 +43,7 @@ def compare(context: StepContext) -> None:
     addresses = {system: staged.address for system, staged in evaluations.items() if staged.address}
     if addresses:
         check_alike(addresses)
-    metrics = {
-        system: json.loads((folder / files.METRICS_FILE).read_text()) for system, folder in folders.items()
-    }
+    metrics = {system: _metrics_of(folder) for system, folder in folders.items()}
     if comparison.seeds_of:
         significance, seeds = _seeds(metrics, comparison, output)
     else:
@@ -86,6 +84,14 @@ def _won(evaluations: Mapping[str, LocalArtifact], baseline: str) -> dict[str, d
     return {
         system: {outcome: int(compared(mine, base).sum()) for outcome, compared in outcomes.items()}
         for system, mine in ranks.items()
+    }
+
+
+def _metrics_of(folder: Path) -> dict[str, float]:
+    """The metrics of an evaluation. Means of equal values that were summed in another order are equal here."""
+    return {
+        name: round(value, 12)
+        for name, value in json.loads((folder / files.METRICS_FILE).read_text()).items()
     }
 
 

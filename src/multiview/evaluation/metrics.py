@@ -6,7 +6,6 @@ A metric has one value per question, which the paired tests need; its figure is 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -80,10 +79,9 @@ def gold_metrics(
 
 
 def means(values: Values) -> dict[str, float]:
-    """Mean of each metric over the questions that it judges; a metric that judges none is left out. Equal values have
-    equal means, in whatever order."""
+    """Mean of each metric over the questions that it judges; a metric that judges none is left out."""
     judged = {name: column[~np.isnan(column)] for name, column in values.items()}
-    return {name: math.fsum(column) / len(column) for name, column in judged.items() if len(column)}
+    return {name: float(column.mean()) for name, column in judged.items() if len(column)}
 
 
 def _by_question(

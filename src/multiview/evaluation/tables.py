@@ -220,8 +220,11 @@ def asked_legend(generated: int, questions: int) -> str:
 
 
 def generated_training(evaluation: Artifact) -> str | None:
-    """Returns the `questions.origin` of generated training questions, else None. Raises InputError if they are gone."""
-    questions = evaluation.input("train_questions")
+    """Returns the `questions.origin` of the generated questions that an evaluated model was trained on, else None. Raises
+    InputError if they or the model are gone."""
+    model, questions = evaluation.input(names.MODEL), evaluation.input("train_questions")
+    if model is None or model.record.step != "train":
+        return None
     return questions.record.facts.get(names.GENERATED) if questions else None
 
 
@@ -231,8 +234,6 @@ def trained_legend(evaluations: Mapping[str, str]) -> str:
     rows = []
     for row, address in evaluations.items():
         with suppress(InputError):
-            evaluation = load_record(address)
-            model = evaluation.input(names.MODEL)
-            if model and model.record.step == "train" and (origin := generated_training(evaluation)):
+            if origin := generated_training(load_record(address)):
                 rows.append(f"{row} ({origin})")
     return f"training questions were generated from the corpus: {', '.join(rows)}" if rows else ""

@@ -155,7 +155,8 @@ DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 
 
 def check_names(config: Config) -> None:
-    """Raises InputError for an unknown language, kind of index or device, and a layout that does not suit the language."""
+    """Raises InputError for an unknown language, kind of index or device, a layout that does not suit the language, and
+    metrics at no k that is retrieved: which questions have answers is known by their accuracy."""
     language = config.corpus.language
     if language not in PUNKT | LANGUAGES:
         splitter(language)
@@ -174,5 +175,8 @@ def check_names(config: Config) -> None:
         from multiview.index.approximate.kinds import check_factory
 
         check_factory(config.index)
+    depth, at = config.evaluation.depth, config.evaluation.at
+    if min(at, default=depth + 1) > depth:
+        raise InputError(f"evaluation.at={list(at)} needs a k of evaluation.depth={depth} or less")
     if not DEVICE.fullmatch(name := config.encode.device):
         raise InputError(f"encode.device: there is no device {name!r}; use auto, cpu or cuda")

@@ -5,6 +5,7 @@ Where a store has no champion yet, a refresh starts from an empty index over an 
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -26,6 +27,7 @@ from multiview.model.base_model.checkpoint import SETTINGS_FILE
 from multiview.model.systems import check_first_views, check_saved, load_settings
 from multiview.steps.context import StepContext
 from multiview.steps.path import shard_file, shard_name
+from multiview.steps.runs import read_state
 from multiview.steps.step import FORWARDED_FILE
 from multiview.steps.table import step
 
@@ -107,6 +109,29 @@ def read_champion_found(folder: Path) -> Champion | None:
     """Returns the champion that the step found; None where the store had none."""
     content = json.loads((folder / CHAMPION_FILE).read_text())
     return content and Champion.model_validate(content)
+
+
+def challenger_of(store: Store, champion: Champion) -> Reference | None:
+    """Returns the index that a gate last refused in favour of `champion`; None if there is none."""
+    found: list[tuple[float, Reference]] = []
+    for entry in store.entries(names.RUNS):
+        _, run, *rest = entry.path.split("/")
+        if rest == ["steps", "promote.json"] and (refusal := _refusal(store, run, entry.modified)):
+            number, *when_and_what = refusal
+            if number == champion.number:
+                found.append((*when_and_what,))
+    return max(found, key=lambda refusal: refusal[0], default=(0.0, None))[1]
+
+
+@cache
+def _refusal(store: Store, run: str, written: float) -> tuple[int, float, Reference] | None:
+    """Returns the champion's number, the time and the refused index of a refresh whose gate refused it; cached until its
+    state is `written` again: after a year, a store has thousands of refreshes."""
+    state = read_state(store, run, "promote")
+    record = read_record(store, names.PROMOTION, state.key) if state and state.ended else None
+    if state is None or record is None or record.facts["decision"] != "refuse":
+        return None
+    return record.facts["champion"], state.ended or 0.0, state.inputs[names.INDEX][0]
 
 
 # --- a store without a champion -------------------------------------------------------------------

@@ -13,7 +13,7 @@ from multiview.artifacts.record import Artifact, Record, read_record, split_addr
 from multiview.artifacts.store import Store
 from multiview.config import Model
 from multiview.errors import InputError
-from multiview.refresh.freshness import challenger_of
+from multiview.refresh.champion import challenger_of
 from multiview.serving.batching import TooManyWaiting
 from multiview.serving.follow import Generation, Generations
 from multiview.serving.schemas import IndexChoice

@@ -14,7 +14,7 @@ from multiview.artifacts.record import Record, Reference, load_reference, read_r
 from multiview.artifacts.store import Store
 from multiview.errors import InputError, counted
 from multiview.lineage.trace import corpus_name, corpus_of, trace
-from multiview.refresh.freshness import challenger_of
+from multiview.refresh.champion import challenger_of
 from multiview.tracking.client import connect, database, explained, our_experiment
 from multiview.tracking.mlflow_runs import every_page, short_digest
 
