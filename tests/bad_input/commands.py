@@ -154,6 +154,10 @@ CASES = {
         ),
         "more than 300,000",
     ),
+    "a preset of merges of merges": preset(
+        "a0: &a0 {x: 1}\n" + "".join(f"a{n + 1}: &a{n + 1} {{<<: [*a{n}, *a{n}]}}\n" for n in range(40)),
+        "more than 300,000",
+    ),
     "a preset with a key that is a list": preset("train: {[a]: 1}", "not YAML"),
     "a preset with a key that is a number": Command("multiview config --preset f.yaml", ("train.5", "expected a name"), {"f.yaml": "train: {5: 1}"}),
     "a preset with a number of 5,000 digits": preset(f"train: {{seed: {'9' * 5000}}}", "digits"),
@@ -173,6 +177,10 @@ CASES = {
         "https://…@example.org/p.jsonl",
         "holds a password",
         "${NAME}",
+    ),
+    "a password of two words": line(
+        "multiview inspect --set 'corpus.source=https://ann:my secret@example.org/p.jsonl'",
+        "https://…@example.org/p.jsonl holds a password",
     ),
     "a password in a system's model": line(
         "multiview config --set comparison.systems='{a: {model: {base: s3://ann:secret@bucket/b}}}'",

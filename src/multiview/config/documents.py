@@ -31,7 +31,7 @@ MESSAGES = {
 }
 """Our messages for wrong values that pydantic describes in programmers' terms."""
 
-PASSWORD = re.compile(r"\b[a-zA-Z][\w+.-]*://[^\s/?#@:]*:[^\s/?#@]+@")
+PASSWORD = re.compile(r"(\b[a-zA-Z][\w+.-]*://)[^\s/?#@:]*:[^/?#@\r\n]+@")
 """An address with a name and a password."""
 
 Checked = TypeVar("Checked", bound=Section)
@@ -65,6 +65,13 @@ class UniqueKeys(yaml.SafeLoader):
                     raise DocumentError(problem=f"{key.value!r} is given twice", problem_mark=key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > LARGEST_COUNT:  # merges (<<) of merges double them with each line
+            raise DocumentError(
+                problem=f"there are more than {LARGEST_COUNT:,} values", problem_mark=node.start_mark
+            )
 
 
 UniqueKeys.add_constructor("tag:yaml.org,2002:int", UniqueKeys.construct_number)
@@ -172,8 +179,9 @@ def checked(section: type[Checked], content: Mapping[str, object], where: str = 
 def _refuse_passwords(value: object, where: str, name: str = "") -> None:
     """Raises InputError for an address with a password, because records, logs and MLflow keep settings."""
     if isinstance(value, str) and PASSWORD.search(value):
+        shown = without_secrets(PASSWORD.sub(r"\1…@", value))
         raise InputError(
-            f"{where + ': ' if where else ''}{name}: {without_secrets(value)} holds a password, which records and "
+            f"{where + ': ' if where else ''}{name}: {shown} holds a password, which records and "
             "MLflow would keep; write ${NAME} for the address of a source and set that variable, or leave it out"
         )
     if isinstance(value, Mapping):
