@@ -28,7 +28,7 @@ from multiview.cli.options import (
     Views,
 )
 from multiview.cli.serve import serve
-from multiview.errors import InputError, counted, safe, without_secrets
+from multiview.errors import InputError, counted, print_line, safe, without_secrets
 
 if TYPE_CHECKING:
     from multiview.lineage.garbage import ArtifactId, ReportKept
@@ -104,7 +104,7 @@ def repair(
     from multiview.lineage import repair
 
     for line in repair.repair(address):
-        print(line)
+        print_line(line)
 
 
 def register(
