@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-PASSWORD = re.compile(r"(\b[a-zA-Z][\w+.-]{0,20}://)[^\s/?#@]*(?:@[^\s/?#@]*)*@")
+PASSWORD = re.compile(r"([a-zA-Z][\w+.-]{0,20}://)[^\s/?#@]*(?:@[^\s/?#@]*)*@")
 """The user information of a URL, in which some people write passwords and tokens."""
 QUERY = re.compile(r"(\bhttps?://[^\s?'\"]{0,2000}\?)[^\s'\"]*[^\s'\":;,.)]")
 """The query of a web address, which may hold signatures and tokens."""

@@ -158,6 +158,12 @@ CASES = {
         "a0: &a0 {x: 1}\n" + "".join(f"a{n + 1}: &a{n + 1} {{<<: [*a{n}, *a{n}]}}\n" for n in range(40)),
         "more than 300,000",
     ),
+    "a preset of many merges": preset(
+        "a0: &a0 {x: 1}\n"
+        + "".join(f"a{n + 1}: &a{n + 1} {{<<: [*a{n}, *a{n}]}}\n" for n in range(15))
+        + f"z: {{<<: [{', '.join(['*a15'] * 4000)}]}}\n",
+        "more than 300,000",
+    ),
     "a preset with a key that is a list": preset("train: {[a]: 1}", "not YAML"),
     "a preset with a key that is a number": Command("multiview config --preset f.yaml", ("train.5", "expected a name"), {"f.yaml": "train: {5: 1}"}),
     "a preset with a number of 5,000 digits": preset(f"train: {{seed: {'9' * 5000}}}", "digits"),

@@ -66,6 +66,15 @@ def test_what_is_wrong_is_a_line_that_names_the_file_and_the_place(tmp_path, tex
     assert line in refusal(tmp_path, text)
 
 
+def test_a_merge_may_be_overridden_wherever_its_anchor_lies(tmp_path):
+    file = tmp_path / "preset.yaml"
+    file.write_text("k: {n: {base: &b {x: 1}, a: &a {<<: *b, x: 2}}}\nc: {<<: *a, y: 3}\n")
+    assert read_document(file, "preset").content["c"] == {"x": 2, "y": 3}
+    file.write_text("a: {x: 1, x: 2}\n")
+    with pytest.raises(InputError, match="'x' is given twice"):
+        read_document(file, "preset")
+
+
 def test_defaults_lie_under_what_the_document_says(tmp_path):
     file = tmp_path / "house.yaml"
     file.write_text("{name: theirs}")
@@ -87,6 +96,27 @@ def test_settings_without_a_document_begin_with_their_name():
     ):  # fmt: skip
         with pytest.raises(InputError, match=f"^{line}$"):
             checked(Config, given)
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("https://ann:secret@a.org/p", True),
+        ("https://ann:my secret@a.org/p", True),
+        ("https://ann:my se@cret@a.org/p", True),
+        ("https://ann:1234@a.org/p", True),
+        ("http://localhost:8080, or ask help@example.org", False),
+        ("Our service is http://localhost:8080 (questions to help@example.org).", False),
+        ("see https://example.org: mail a@b", False),
+    ],
+)
+def test_a_password_is_told_from_a_sentence(text, refused):
+    settings = {"model": {"question_prompt": text}}
+    if not refused:
+        assert checked(Config, settings).model.question_prompt == text
+        return
+    with pytest.raises(InputError, match=r"://…@a.org/p holds a password"):
+        checked(Config, settings)
 
 
 def test_yaml_is_loaded_in_one_place():

@@ -153,6 +153,12 @@ def test_welchs_t_by_its_formula():
     assert seeds_t_test([1, 2, 3], [1, 2, 3]) == 1
 
 
+def test_equal_values_of_seeds_in_another_order_have_equal_means():
+    values = {"a": {"m": [0.1, 0.2, 0.3]}, "b": {"m": [0.3, 0.2, 0.1]}}
+    figures = seeds_figures(values, "a")
+    assert figures["a"]["m"].value == figures["b"]["m"].value and figures["b"]["m"].difference == 0
+
+
 def test_seeds_without_anything_to_go_by():
     assert seeds_t_test([1], [2, 3]) is None and seeds_t_test([], [2, 3]) is None
     assert seeds_t_test([1, 1], [2, 2]) is None, "the seed changes nothing"

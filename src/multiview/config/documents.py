@@ -3,7 +3,7 @@ messages begin with the document and name the setting."""
 
 import json
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -31,8 +31,8 @@ MESSAGES = {
 }
 """Our messages for wrong values that pydantic describes in programmers' terms."""
 
-PASSWORD = re.compile(r"(\b[a-zA-Z][\w+.-]*://)[^\s/?#@:]*:[^/?#@\r\n]+@")
-"""An address with a name and a password."""
+PASSWORD = re.compile(r"([a-zA-Z][\w+.-]{0,20}://)[^\s/?#@:]*:(?!\d*[,;.)]*\s)[^/?#\r\n]+@")
+"""An address with a name and a password, but no port or colon in a sentence."""
 
 Checked = TypeVar("Checked", bound=Section)
 
@@ -57,18 +57,23 @@ class UniqueKeys(yaml.SafeLoader):
             )
         return self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
                     raise DocumentError(problem=f"{key.value!r} is given twice", problem_mark=key.start_mark)
                 seen.add(key.value)
-        return super().construct_mapping(node, deep)
+        return node
+
+    merged = 0
+    """Values of mappings, counted again with each merge (<<), since merges of merges double them with each line."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         super().flatten_mapping(node)
-        if len(node.value) > LARGEST_COUNT:  # merges (<<) of merges double them with each line
+        self.merged += len(node.value)
+        if self.merged > LARGEST_COUNT:
             raise DocumentError(
                 problem=f"there are more than {LARGEST_COUNT:,} values", problem_mark=node.start_mark
             )

@@ -7,6 +7,7 @@ are corrected for the number of systems that are tested on it.
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any, TypeVar
 
 import numpy as np
@@ -249,10 +250,10 @@ def seeds_figures(
             if not len(values):
                 continue
             deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
-            figure = SeedsFigure(value=float(np.mean(values)), deviation=deviation, seeds=len(values))
+            figure = SeedsFigure(value=fmean(values), deviation=deviation, seeds=len(values))
             others = groups[baseline].get(name, ())
             if system != baseline and len(others):
-                difference = figure.value - float(np.mean(others))
+                difference = figure.value - fmean(others)
                 figure = replace(figure, difference=difference, p=seeds_t_test(values, others))
             figures[system][name] = figure
     return corrected(figures)

@@ -220,11 +220,9 @@ def asked_legend(generated: int, questions: int) -> str:
 
 
 def generated_training(evaluation: Artifact) -> str | None:
-    """Returns the `questions.origin` of the generated questions that an evaluated model was trained on, else None. Raises
-    InputError if they or the model are gone."""
-    model, questions = evaluation.input(names.MODEL), evaluation.input("train_questions")
-    if model is None or model.record.step != "train":
-        return None
+    """Returns the `questions.origin` of the generated questions that an evaluated model was trained on, else None."""
+    model = evaluation.remembered_input(names.MODEL)
+    questions = model.remembered_input("questions") if model and model.record.step == "train" else None
     return questions.record.facts.get(names.GENERATED) if questions else None
 
 

@@ -15,7 +15,7 @@ from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.champions import Champion, current
 from multiview.artifacts.record import Artifact, Record, Reference, load_record, load_reference, read_record
 from multiview.artifacts.staging import stage
-from multiview.artifacts.store import Store
+from multiview.artifacts.store import Entry, Store
 from multiview.config import Config
 from multiview.data import passages
 from multiview.encoding.embeddings import ROWS_SCHEMA, VIEWS_FILE
@@ -116,7 +116,7 @@ def challenger_of(store: Store, champion: Champion) -> Reference | None:
     found: list[tuple[float, Reference]] = []
     for entry in store.entries(names.RUNS):
         _, run, *rest = entry.path.split("/")
-        if rest == ["steps", "promote.json"] and (refusal := _refusal(store, run, entry.modified)):
+        if rest == ["steps", "promote.json"] and (refusal := _refusal(store, run, entry)):
             number, *when_and_what = refusal
             if number == champion.number:
                 found.append((*when_and_what,))
@@ -124,7 +124,7 @@ def challenger_of(store: Store, champion: Champion) -> Reference | None:
 
 
 @cache
-def _refusal(store: Store, run: str, written: float) -> tuple[int, float, Reference] | None:
+def _refusal(store: Store, run: str, written: Entry) -> tuple[int, float, Reference] | None:
     """Returns the champion's number, the time and the refused index of a refresh whose gate refused it; cached until its
     state is `written` again: after a year, a store has thousands of refreshes."""
     state = read_state(store, run, "promote")
