@@ -143,7 +143,7 @@ def _set_requests(generated: ApiObject, retries: Retry) -> None:
     from requests.adapters import HTTPAdapter
 
     class Requests(RESTClientObject):
-        def request(self, *request: object, _request_timeout: int | None = None, **options: object):
+        def request(self, *request: Any, _request_timeout: int | None = None, **options: Any):
             limit = _request_timeout or REQUEST_SECONDS
             try:
                 answer = super().request(*request, _request_timeout=limit, **options)

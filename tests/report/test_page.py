@@ -4,6 +4,7 @@ import base64
 import itertools
 import json
 import re
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -104,6 +105,7 @@ def test_a_line_over_k_goes_through_every_k_that_its_system_has(monkeypatch):
         for number, (name, ks) in enumerate(cuts.items())
     ]
     significance = Significance(baseline="a", test="", systems={})
+    axes: Any
     (axes,) = charts.metric_charts(Contents(systems, "a", significance, 0, 0, [], {}, ""))
     assert [[*line.get_xdata()] for line in axes.lines] == [[0, 2, 4, 5], [0, 1, 3]]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "3", "5", "7", "20", "100"]

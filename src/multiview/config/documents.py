@@ -57,7 +57,7 @@ class UniqueKeys(yaml.SafeLoader):
             )
         return self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
 
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
         seen: set[str] = set()
         for key, _ in node.value:

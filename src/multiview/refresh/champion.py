@@ -113,21 +113,19 @@ def read_champion_found(folder: Path) -> Champion | None:
 
 def challenger_of(store: Store, champion: Champion) -> Reference | None:
     """Returns the index that a gate last refused in favour of `champion`; None if there is none."""
-    found: list[tuple[float, Reference]] = []
-    for entry in store.entries(names.RUNS):
-        _, run, *rest = entry.path.split("/")
-        if rest == ["steps", "promote.json"] and (refusal := _refusal(store, run, entry)):
-            number, *when_and_what = refusal
-            if number == champion.number:
-                found.append((*when_and_what,))
-    return max(found, key=lambda refusal: refusal[0], default=(0.0, None))[1]
+    states = (
+        file for file in store.entries(names.RUNS) if file.path.split("/")[2:] == ["steps", "promote.json"]
+    )
+    refusals = filter(None, (_refusal(store, state) for state in states))
+    of_champion = [(ended, index) for number, ended, index in refusals if number == champion.number]
+    return max(of_champion, key=lambda refusal: refusal[0], default=(0.0, None))[1]
 
 
 @cache
-def _refusal(store: Store, run: str, written: Entry) -> tuple[int, float, Reference] | None:
-    """Returns the champion's number, the time and the refused index of a refresh whose gate refused it; cached until its
-    state is `written` again: after a year, a store has thousands of refreshes."""
-    state = read_state(store, run, "promote")
+def _refusal(store: Store, file: Entry) -> tuple[int, float, Reference] | None:
+    """Returns the champion's number, the time and the refused index of a refresh whose gate refused it, by its state's
+    `file`; cached until that is written again, because a store has thousands of refreshes after a year."""
+    state = read_state(store, file.path.split("/")[1], "promote")
     record = read_record(store, names.PROMOTION, state.key) if state and state.ended else None
     if state is None or record is None or record.facts["decision"] != "refuse":
         return None
