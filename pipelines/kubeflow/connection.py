@@ -120,7 +120,7 @@ def resolve_profile(name: str | None, flags: dict[str, str | None]) -> Profile:
     if not isinstance(settings, dict):
         raise InputError(f"{where}: expected names with values")
     set_flags = {name: value or None for name, value in flags.items() if value is not None}  # "" unsets one
-    profile = checked(Profile, settings | set_flags, where)
+    profile = checked(Profile, settings | set_flags, where if settings else "")
     if unknown := set(profile.settings) - PLATFORM_SECTIONS:
         raise InputError(
             f"{where}: settings.{min(unknown)} decides what a run does: a profile has {' and '.join(sorted(PLATFORM_SECTIONS))} alone"

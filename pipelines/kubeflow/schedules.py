@@ -168,9 +168,8 @@ def status(entry: Entry, last: ApiObject | None, now: datetime, why: str = "") -
     due = next(times)
     latest = f"{RunView(last).word}, began {_shown(began)}" if last and began else "has not run yet"
     latest += f" ({why})" if why else ""
-    late = (
-        now.astimezone(UTC) - GRACE
-    )  # two times of one zone are compared by their clocks, which go back in autumn
+    # Two times of one zone would be compared by their clocks, which go back in autumn.
+    late = now.astimezone(UTC) - GRACE
     if due > late:
         return StatusLine(f"{latest}; next {_shown(due)}", bool(why))
     if last and not RunView(last).ended:

@@ -108,9 +108,8 @@ def _stage(model: Artifact) -> str:
     told = [f"{name}: {value}" for name, value in settings.items()]
     read = settings.get("negatives", Train().negatives)
     if read and (negatives := model.remembered_input("negatives")):
-        negatives = (
-            negatives.remembered_input("hard_negatives") or negatives
-        )  # which a cross-encoder has scored
+        # A cross-encoder may have scored them.
+        negatives = negatives.remembered_input("hard_negatives") or negatives
         told.append(f"hard negatives by step {negatives.record.step}")
     count = counted(facts["questions"], "question") if "questions" in facts else "questions"
     if record.step == "warm-up":

@@ -54,6 +54,10 @@ def test_a_page_to_sign_in_on_is_told(kubeflow, command, cookie):
     assert "sends requests on to /oauth2/start, perhaps to sign in: give a fresh --cookie" in printed
 
 
+def test_a_wrong_address_names_no_profile_where_there_is_none(command):
+    assert "error: host: expected" in command(f"{LIST} --host kubeflow.example.org", status=2)
+
+
 def test_an_answer_of_another_service_is_told(kubeflow, command, monkeypatch):
     monkeypatch.setattr(FakeKubeflow, "_healthz", lambda self, request: {"status": "ok"})
     assert "is not Kubeflow's" in command(f"{LIST} --host {kubeflow.url}", status=2)
