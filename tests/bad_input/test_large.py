@@ -186,7 +186,9 @@ CORPORA: Mapping[str, list[dict[str, str]]] = {
         {"id": "sentences", "text": SENTENCES},
         *OTHERS,
     ],
-    "the same": [{"id": f"s{number}", "text": SENTENCE + "It is old."} for number in range(2000)],
+    "two texts": [
+        {"id": f"s{n}", "text": SENTENCE + ("It is old.", "It is new.")[n % 2]} for n in range(2000)
+    ],
 }
 
 
@@ -213,5 +215,5 @@ def test_a_training_and_a_search_over_them_end_well(name: str, tmp_path: Path, t
     retriever = multiview.load(f"{store.url}/{index.folder}")
     for hits in retriever.search([ASKS, LONG], k=5):
         assert len({hit.id for hit in hits}) == 5
-        if name == "the same":
+        if name == "two texts":
             assert len({hit.score for hit in hits}) == 1

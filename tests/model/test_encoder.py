@@ -43,6 +43,16 @@ def test_saved_and_loaded_a_model_encodes_the_same(base: Path, tmp_path: Path, n
     assert model.scale == (20 if model.settings.normalise else 1)
 
 
+def test_what_its_tokenizer_read_last_is_not_saved(base: Path, tmp_path: Path) -> None:
+    """Processes that prepare batches ahead read the texts, or this one does: the model is the same."""
+    model = BiEncoder.create(settings(base))
+    model.save(tmp_path / "m")
+    model.tokenizer("a tower", truncation=True, max_length=5, padding="max_length")
+    model.save(tmp_path / "n")
+    for file in (tmp_path / "m").rglob("*.*"):
+        assert file.read_bytes() == (tmp_path / "n" / file.relative_to(tmp_path / "m")).read_bytes()
+
+
 @pytest.mark.parametrize("init", ["random", "cls"])
 def test_new_viewer_tokens_really_differ(base: Path, init: str) -> None:
     model = BiEncoder.create(settings(base, init=init, views=8))
