@@ -113,7 +113,7 @@ def serve(
         host=host,
         port=port,
         access_log=False,  # it would hold paths and query strings
-        ws="none",
+        ws="none",  # their requests would be logged with paths and query strings
         log_config=log_config(),
         server_header=False,
         timeout_graceful_shutdown=round(limits.timeout) + 1,
