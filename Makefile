@@ -15,7 +15,7 @@ setup: $(VENV)/tested
 UNUSED := /tests?/|/transformers/models/(?!auto|bert)|/torch/(_inductor|ao|onnx|testing)/|/sympy/physics/|$\
 	/moto/(?!core|events|moto_|s3/|utilities|\w+\.py)|$\
 	/(databricks|fontTools|matplotlib|networkx|pip|pyasn1_modules|sentence_transformers|setuptools|sklearn)/
-COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '$(UNUSED)' $(VENV)/lib src || true
+COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '$(UNUSED)' $(VENV)/lib src || true
 
 define INSTALL
 	$(PYTHON) -m venv $(VENV)

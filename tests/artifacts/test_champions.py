@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,31 @@ def test_a_rollback_to_nothing_else(store: LocalStore) -> None:
         with pytest.raises(InputError, match=said):
             rollback(store, to)
     assert champion_numbers(store) == [1, 2]
+
+
+def test_a_copied_store_does_not_go_back_to_an_index_of_its_original(
+    store: LocalStore, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The original does not know of the copy's champions, and may collect what they refer to."""
+    for number in (1, 2):
+        crown(store, champion(store, number))
+    copied = LocalStore(shutil.copytree(store.root, tmp_path_factory.mktemp("copies") / "store"))
+    copied.remove("index/of-1")
+    with pytest.raises(InputError, match=f"its index is in {store.url} alone; copy .*index/of-1 here first"):
+        rollback(copied)
+    assert champion_numbers(copied) == [1, 2]
+    copied.remove("model/of-1")
+    shutil.copytree(store.root / "index/of-1", copied.root / "index/of-1")
+    assert rollback(copied).restores == 1, "a model may be in another store"
+
+
+def test_where_the_only_champion_is_gone_it_can_be_removed(store: LocalStore) -> None:
+    crown(store, champion(store, 1))
+    store.remove("index/of-1")
+    with pytest.raises(
+        InputError, match="there is no other champion.*remove .*champions/000001.json and refresh"
+    ):
+        read_champion(store, 1).load(store)
 
 
 def test_a_rollback_without_a_champion_or_a_store(store: LocalStore) -> None:

@@ -47,10 +47,11 @@ class Champion(BaseModel, frozen=True):
                 for kind, reference in self.references().items()
             }
         except InputError as error:
-            raise InputError(
-                f"{error}; until it is there again, go back to another champion with `python -m pipelines "
-                "rollback --to NUMBER`"
-            ) from error
+            way_out = "go back to another champion with `python -m pipelines rollback --to NUMBER`"
+            if champion_numbers(store) == [self.number]:
+                file = f"{store.url}/{champion_file(self.number)}"
+                way_out = f"there is no other champion; if nothing makes it again, remove {file} and refresh"
+            raise InputError(f"{error}; until it is there again, {way_out}") from error
 
 
 def champion_file(number: int) -> str:
@@ -126,12 +127,17 @@ def store_fingerprint(settings: Config, store: Store | None) -> dict[str, object
 
 def rollback(store: Store, to: int | None = None) -> Champion:
     """Creates and returns the next champion, with the index of champion `to` or of the current one's predecessor; two
-    rollbacks go back twice. Raises InputError if there is none to go back to, or its artifacts are gone."""
+    rollbacks go back twice. Raises InputError if there is none to go back to, or its artifacts are gone: an index that
+    only the store has that this one was copied from is no longer kept there."""
     now = champion_of(store)
     target = read_champion(store, _before(store, now) if to is None else to)
     if target.index == now.index:
         raise InputError(f"champion {now.number} already answers from the index of champion {target.number}")
-    target.load(store)
+    index = target.load(store)[names.INDEX]
+    if index.store.url != store.url:
+        raise InputError(
+            f"champion {target.number}: its index is in {index.store.url} alone; copy {index.address} here first"
+        )
     place = {"number": now.number + 1, "predecessor": now.number}
     restored = {"why": "rollback", "restores": target.restores or target.number, "verdict": None}
     return crown(store, target.model_copy(update={**place, **restored, "created": ""}))

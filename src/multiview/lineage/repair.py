@@ -56,5 +56,8 @@ def _removed(store: Store, kind: str, key: str) -> str:
             continue
         if made := next((each for each in states if each.key == key and kind in each.outputs), None):
             rerun = shlex.join(["rerun", made.path, "--from", run, "--store", store.url])
-            return f"{removed}: the command of run {run} makes it again, or that step alone: python -m pipelines {rerun}"
+            return (
+                f"{removed}: the command of run {run} makes it again, or that step alone, which is the way for a "
+                f"champion's: python -m pipelines {rerun}"
+            )
     return f"{removed}: the command that made it makes it again"
