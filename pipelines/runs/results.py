@@ -48,6 +48,8 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     index = max(reversed(indexes), key=lambda address: values.get(address, -1.0), default=None)
     if promotion:  # refused, where there is no champion yet
         index = champion["index"]["address"] if champion else promotion["challenger"]
+        place = split_address(index)[1:]  # the promotion may name it where the store was before it was moved
+        index = next((address for address in evaluated if split_address(address)[1:] == place), index)
     example = evaluated.get(index or "") or (evaluations or [None])[-1]
     question = _show_example(console, example) if example else None
     # A rerun's table has rows of the earlier run, whose indexes are not among these.

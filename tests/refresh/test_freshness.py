@@ -60,6 +60,15 @@ def test_the_corpus_is_as_old_as_its_last_reading_whatever_came_of_it(corpus: Ch
     assert kept <= now().read < refused, "of the earlier corpus"
 
 
+def test_a_run_that_fails_when_it_is_started_again_has_failed(corpus: ChangingCorpus) -> None:
+    refresh(corpus, 1)
+    kept = freshness(corpus.store, champion_of(corpus.store)).ended["kept"]
+    state = StepState(path="challenger/encode", step="encode", status="failed", ended=kept + 60)
+    write_state(corpus.store, "refresh-1", state)
+    ended = freshness(corpus.store, champion_of(corpus.store)).ended
+    assert ended == {"kept": kept, "failed": kept + 60}
+
+
 def test_a_step_of_another_pipeline_is_no_refresh(tmp_path: Path) -> None:
     """As a component that was published alone."""
     store = LocalStore(tmp_path)

@@ -57,14 +57,14 @@ def freshness(store: Store, champion: Champion) -> Freshness:
             last, size = written.get(name, (0.0, 0))
             written[name] = max(last, entry.modified), size + entry.bytes
     for name in sorted(written, key=written.__getitem__)[-LOOKED_AT:]:
-        run, split, outcome, when = _told(store, name, written[name])
+        run, split, outcomes = _told(store, name, written[name])
         if run is None or run.pipeline != "refresh":  # such as a component `refresh-index` alone
             continue
-        if (began := split.started if split else when) > newest:
+        if (began := split.started if split else max(outcomes.values(), default=0.0)) > newest:
             newest, settings = began, run.config.get("refresh", {})
         if split and split.outputs[names.PASSAGES].digest == corpus.digest:
             read = max(read, split.started)
-        if outcome:
+        for outcome, when in outcomes.items():
             ended[outcome] = max(when, ended.get(outcome, 0.0))
     return Freshness(read, ended, validate({"refresh": settings}).refresh.oldest)
 
@@ -72,12 +72,14 @@ def freshness(store: Store, champion: Champion) -> Freshness:
 @lru_cache(10 * LOOKED_AT)
 def _told(
     store: Store, name: str, written: tuple[float, int]
-) -> tuple[Run | None, StepState | None, str, float]:
-    """Returns a run, its finished `split`, its outcome and when it ended; cached until a state is `written` again."""
+) -> tuple[Run | None, StepState | None, dict[str, float]]:
+    """Returns a run, its finished `split`, and when it ended, by outcome: its challenger's, and `failed` if a step did,
+    perhaps when it was started again; cached until a state is `written` again."""
     run, split = find_run(store, name), read_state(store, name, "split")
     split, promote = split if split and split.finished else None, read_state(store, name, "promote")
-    if promote and promote.finished:
-        record = read_record(store, names.PROMOTION, promote.key)
-        return run, split, TITLES[record.facts["decision"]] if record else "", promote.ended or 0.0
-    failed = [state.ended or 0.0 for state in read_states(store, name) if state.failed]
-    return run, split, "failed" if failed else "", max(failed, default=0.0)
+    outcomes = {
+        "failed": max((state.ended or 0.0 for state in read_states(store, name) if state.failed), default=0.0)
+    }
+    if promote and promote.finished and (record := read_record(store, names.PROMOTION, promote.key)):
+        outcomes[TITLES[record.facts["decision"]]] = promote.ended or 0.0
+    return run, split, {outcome: when for outcome, when in outcomes.items() if when}

@@ -55,13 +55,14 @@ def test_a_first_challenger_that_was_refused_is_the_index_to_ask(monkeypatch):
     assert asked and all(line.endswith("--index /a/store/index/k") for line in asked if "search" in line)
 
 
+@pytest.mark.parametrize("before", ["/a/store", "/where/the/store/was"])
 @pytest.mark.parametrize("champion", ["old", "new"])
-def test_the_question_that_is_shown_is_of_the_index_to_ask(champion, monkeypatch):
+def test_the_question_that_is_shown_is_of_the_index_to_ask(champion, before, monkeypatch):
     indexes = {name: Reference(address=f"/a/store/index/{name}", digest="0" * 64) for name in ("new", "old")}
     promotion = {
         "decision": "promote" if champion == "new" else "refuse",
         "says": "so",
-        "champion": {"number": 2, "why": "refresh", "index": {"address": indexes[champion].address}},
+        "champion": {"number": 2, "why": "refresh", "index": {"address": f"{before}/index/{champion}"}},
         "challenger": indexes["new"].address,
     }
     monkeypatch.setattr(results, "_promotion", lambda states: promotion)
