@@ -24,7 +24,7 @@ from multiview.refresh.champion import check_champion
 from multiview.steps.runs import StepState
 from pipelines.runs import results
 from pipelines.runs.local import dry_run_lines, run_here
-from pipelines.runs.study import comparison_settings, evaluation_paths, read_study, rows_of_runs
+from pipelines.runs.study import comparison_settings, evaluation_paths, read_study, rows_of_runs, unevaluated
 
 console = Console(soft_wrap=True)
 
@@ -63,6 +63,12 @@ def compare(
     uri = tracking_uri or tracking.tracking_uri(open_store(store or names.DEFAULT_STORE))
     earlier = [tracking.find_run(uri, run, open_store(store).url if store else None) for run in runs]
     rows = rows_of_runs(earlier, open_store(store) if store else None)
+    for run in earlier:
+        if missing := unevaluated(run):
+            left = (
+                f"warning: run {run.run.id}: left out {', '.join(missing)}, which MLflow has no evaluation of"
+            )
+            console.print(f"{left}: not finished, or not sent (multiview sync)", style="yellow")
     changes: Overrides = {"comparison": {"rows": list(rows), "baseline": baseline}}
     settings = validate(changes).comparison
     baseline_of(baseline, settings.rows)

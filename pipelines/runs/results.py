@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from multiview import names
+from multiview.artifacts.champions import current
 from multiview.artifacts.record import Reference, load_record, split_address
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore, Store
@@ -124,7 +125,11 @@ def read_metrics(store: Store, run: str) -> dict[str, dict[str, float]]:
 def _show_promotion(console: Console, promotion: JsonObject) -> None:
     number = promotion["champion"]["number"] if promotion["champion"] else "none"
     outcome = f"{TITLES[promotion['decision']]} ({promotion['says']})"
-    console.print(f"Verdict:      {outcome}; the champion is {number}")
+    later = promotion.get("now") not in (None, number)  # a rerun finds what an earlier start promoted
+    console.print(
+        f"Verdict:      {outcome}; the champion "
+        + (f"was {number} and is {promotion['now']} now" if later else f"is {number}")
+    )
     if promotion["decision"] == "refuse":
         console.print(f"Challenger:   {promotion['challenger']} can be asked with --index")
     console.print()
@@ -150,9 +155,11 @@ def _last(states: list[StepState], kind: str) -> StepState | None:
 
 
 def _promotion(states: list[StepState]) -> JsonObject | None:
-    """Returns the outcome of a refresh's challenger."""
-    state = _last(states, names.PROMOTION)
-    return _read(state, names.PROMOTION, names.PROMOTION_FILE) if state else None
+    """Returns the outcome of a refresh's challenger, with the number of today's champion as `now`."""
+    if not (state := _last(states, names.PROMOTION)):
+        return None
+    now = current(load_record(state.outputs[names.PROMOTION].address).store)
+    return _read(state, names.PROMOTION, names.PROMOTION_FILE) | {"now": now and now.number}
 
 
 def _report(states: list[StepState]) -> str | None:

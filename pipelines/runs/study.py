@@ -195,6 +195,12 @@ def evaluations_of_run(run: TrackedRun) -> dict[str, Reference]:
     return {system: run.steps[str(path)].outputs[names.EVALUATION] for system, path in last.items()}
 
 
+def unevaluated(run: TrackedRun) -> list[str]:
+    """Returns the systems of a run that MLflow has no evaluation of; none for a run found by a system's id."""
+    planned = last_rounds(path for path in map(StepPath.parse, run.run.steps) if path.step == "evaluate")
+    return [] if run.system else [row for row in planned if row not in evaluations_of_run(run)]
+
+
 def evaluation_paths(row: str, plan: Plan) -> dict[str, StepPath]:
     """Returns a plan's last evaluations by row: `row`, or `row/SYSTEM` if there are several. Raises InputError for none."""
     last = last_rounds(path for path, node in plan.nodes.items() if names.EVALUATION in node.step.outputs)

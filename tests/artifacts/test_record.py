@@ -8,14 +8,19 @@ from multiview.errors import InputError
 from tests.fixtures.published import publish
 
 
-def test_a_record_of_a_later_version_is_not_called_damaged(tmp_path):
+def test_a_record_of_another_version_is_not_called_damaged(tmp_path):
     store = LocalStore(tmp_path)
     store.create("passages/k/artifact.json", b'{"schema_version": 99, "news": true}')
     with pytest.raises(InputError, match="later version of multiview"):
         read_record(store, "passages", "k")
     store.create("passages/l/artifact.json", b'{"schema_version": 1}')
-    with pytest.raises(InputError, match="is damaged: remove the folder"):
+    with pytest.raises(
+        InputError, match="version of multiview that this one does not read: remove the folder"
+    ):
         read_record(store, "passages", "l")
+    store.create("passages/m/artifact.json", b'{"schema_version": "1"}')
+    with pytest.raises(InputError, match="is damaged: remove the folder"):
+        read_record(store, "passages", "m")
 
 
 @pytest.mark.parametrize("place", ["..", "../../victim", "/etc", "a/../../b", "a//b", ".", "", "a\x1b]0;b"])

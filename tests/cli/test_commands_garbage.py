@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from multiview import environment, tracking
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.documented import words
+from tests.fixtures.evaluated_run import RUN, EvaluatedRun
 from tests.fixtures.inprocess import multiview_command
+from tests.fixtures.servers import new_database
 
 
 @pytest.mark.documented("multiview gc")
@@ -28,7 +31,24 @@ def test_gc_says_what_would_go_and_then_takes_it(
     elsewhere = ["--store", promoted_corpus.store.url, "--tracking-uri", "sqlite:///none.db"]
     promoted_corpus.store.create("runs/shipped/mlflow/server/parent", b"0" * 32)
     line = multiview_command(monkeypatch, capsys, "gc", "--delete", *elsewhere, status=2)
-    assert "no alias keeps an index, but runs were shipped to an MLflow: name it with --tracking-uri" in line
+    assert "to another MLflow than sqlite:///none.db" in line and "name it with --tracking-uri" in line
     said = multiview_command(monkeypatch, capsys, "gc", *elsewhere)
     assert said.startswith("there is no MLflow database at sqlite:///none.db, so no alias keeps an index")
     assert "\nnothing to collect\n" in said
+
+
+def test_gc_asks_for_the_mlflow_that_runs_were_shipped_to(
+    copied_run: EvaluatedRun, monkeypatch: Any, capsys: Any
+) -> None:
+    """Besides the store's own: an alias there keeps an index too."""
+    monkeypatch.delenv(environment.MLFLOW_TRACKING_URI, raising=False)
+    store, own = copied_run.store, f"sqlite:///{copied_run.store.root}/mlflow.db"
+    collect = ["gc", "--delete", "--store", store.url]
+    tracking.ship(store, RUN, own)
+    multiview_command(monkeypatch, capsys, *collect)
+    team = new_database(store.root.parent)
+    tracking.ship(store, RUN, team)
+    line = multiview_command(monkeypatch, capsys, *collect, status=2)
+    assert f"shipped to another MLflow than {own}" in line
+    for uri in (own, team):
+        multiview_command(monkeypatch, capsys, *collect, "--tracking-uri", uri)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from multiview.artifacts.record import Record, read_whole
+from multiview.artifacts.champions import champion_of
+from multiview.artifacts.record import Record, load_record, read_whole
 from multiview.artifacts.staging import verify
+from multiview.config.overrides import merge
 from multiview.errors import InputError
 from multiview.lineage.repair import repair
 from multiview.names import ASIDE_FILE, RECORD_FILE
+from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.documented import words
 from tests.fixtures.evaluated_run import RUN, EvaluatedRun
-from tests.fixtures.inprocess import multiview_command
+from tests.fixtures.inprocess import command, multiview_command
 
 
 def address(run: EvaluatedRun, record: Record) -> str:
@@ -127,3 +131,27 @@ def test_a_record_of_a_later_version_stays(copied_run: EvaluatedRun) -> None:
     with pytest.raises(InputError, match="upgrade multiview"):
         list(repair(address(copied_run, record)))
     assert file.exists()
+
+
+def test_a_champion_s_index_is_made_again_after_a_collection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here the first one's, which goes back to the empty index. The run's own command would read the champion."""
+    corpus = ChangingCorpus.make(tmp_path)
+    corpus.plan()  # writes the passages
+    preset = tmp_path / "tiny.yaml"
+    preset.write_text(json.dumps(merge(corpus.settings, {"refresh": {"model": corpus.with_model()}})))
+    where = ["--store", corpus.store.url, "--tracking-uri", corpus.tracking_uri]
+    command(monkeypatch, capsys, "run", "refresh", "--preset", str(preset), *where)
+    champion = champion_of(corpus.store)
+    multiview_command(monkeypatch, capsys, "gc", "--delete", "--days", "0", *where)
+    record = load_record(champion.index.address).record
+    (Path(corpus.store.url) / record.data / record.files[0].path).write_bytes(b"damaged")
+    *_, outcome = repair(champion.index.address)
+    again = shlex.split(outcome.rpartition("python -m pipelines ")[2])
+    assert again[:2] == ["rerun", "challenger/changes"] and again[-1] == "--downstream"
+    with pytest.raises(InputError, match="there is no artifact"):
+        champion.load(corpus.store)
+    command(monkeypatch, capsys, *again, *where[2:])
+    assert champion.load(corpus.store)["index"].reference == champion.index
+    assert champion_of(corpus.store) == champion

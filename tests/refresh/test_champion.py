@@ -44,7 +44,9 @@ def test_a_champion_whose_index_is_gone_says_how_to_go_on(corpus: ChangingCorpus
     champion = current(corpus.store)
     assert champion is not None
     corpus.store.remove(champion.load(corpus.store)[names.INDEX][1].folder)
-    with pytest.raises(InputError, match=r"champion 1: there is no artifact at .*rollback --to NUMBER"):
+    with pytest.raises(
+        InputError, match=r"champion 1: there is no artifact at .*remove .*/champions/000001.json and refresh"
+    ):
         corpus.refresh()
 
 

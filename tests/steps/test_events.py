@@ -68,12 +68,13 @@ def test_a_line_that_is_no_event_is_named(store: LocalStore, line: str) -> None:
         list(read_events(store, ATTEMPT))
 
 
-def test_facts_that_an_older_version_wrote_are_passed_over(store: LocalStore) -> None:
+def test_facts_that_an_older_version_wrote_are_no_damage(store: LocalStore) -> None:
     log = EventLog(store, ATTEMPT)
     log.metric("loss", 2, 10)
     file = store.root / events_path(ATTEMPT)
     file.write_text('{"event": "fact", "name": "passages", "value": 7}\n' + file.read_text())
     assert [event.value for event in read_metrics(store, ATTEMPT)] == [2.0]
+    assert len(list(read_events(store, ATTEMPT))) == 2, "as many as were shipped then"
 
 
 def test_events_that_cannot_be_written_stop_nothing_and_come_with_the_next_one(store: LocalStore) -> None:

@@ -1,7 +1,9 @@
 """Shipping to a real MLflow store: whatever is interrupted or repeated, MLflow ends up the same."""
 
 import os
+from pathlib import Path
 
+import mlflow
 import pytest
 from mlflow import MlflowClient
 
@@ -237,7 +239,13 @@ open_run(sys.argv[1], Run(id="nameless", pipeline="training", config={}, steps=[
 """
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+CLOSED = any(not folder.stat().st_mode & 0o001 for folder in Path(mlflow.__file__).parents)
+"""Whether this environment lies in a folder such as /root, where Alembic finds nothing for another user."""
+
+
+@pytest.mark.skipif(
+    os.getuid() != 0 or CLOSED, reason="only root can become a user who sees this environment"
+)
 def test_a_user_without_a_name_opens_a_run(tmp_path):
     """As OpenShift's users and KFP's default one are, in an image whose environment names none either."""
     uri = new_database(tmp_path)

@@ -47,11 +47,12 @@ class Champion(BaseModel, frozen=True):
                 for kind, reference in self.references().items()
             }
         except InputError as error:
-            way_out = "go back to another champion with `python -m pipelines rollback --to NUMBER`"
+            way_out = (
+                "until then, go back to another champion with `python -m pipelines rollback --to NUMBER`"
+            )
             if champion_numbers(store) == [self.number]:
-                file = f"{store.url}/{champion_file(self.number)}"
-                way_out = f"there is no other champion; if nothing makes it again, remove {file} and refresh"
-            raise InputError(f"{error}; until it is there again, {way_out}") from error
+                way_out = f"if none does, remove {store.url}/{champion_file(self.number)} and refresh"
+            raise InputError(f"{error}; {way_out}") from error
 
 
 def champion_file(number: int) -> str:

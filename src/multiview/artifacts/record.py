@@ -205,18 +205,22 @@ def read_collected(store: Store, kind: str, key: str) -> Record | None:
 def parse_record(data: bytes, address: str) -> Record:
     """Returns the record that a file's bytes hold.
 
-    Raises DamagedRecord if they hold none or it was altered, and InputError if a later version of multiview wrote it.
+    Raises DamagedRecord if they hold none or it was altered, and InputError if another version of multiview wrote it.
     """
     try:
         content = json.loads(data)
-        version, seal = content["schema_version"], content.pop(SEAL, None)
-        if version <= SCHEMA_VERSION:
+        seal, later = content.pop(SEAL, None), content["schema_version"] > SCHEMA_VERSION
+        if content["schema_version"] == SCHEMA_VERSION:
             if seal != text_sha256(canonical_json(content)):
                 raise ValueError("the seal is of another record")
             return Record.model_validate(content)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamagedRecord(f"{address}/{names.RECORD_FILE} is damaged: {way_out(address)}") from error
-    raise InputError(f"{address} was written by a later version of multiview: upgrade multiview")
+    if later:
+        raise InputError(f"{address} was written by a later version of multiview: upgrade multiview")
+    raise InputError(
+        f"{address} was written by a version of multiview that this one does not read: remove the folder and run again"
+    )
 
 
 def way_out(address: str) -> str:

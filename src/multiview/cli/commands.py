@@ -175,11 +175,16 @@ def gc(
     if names.RUNS not in opened.folders(""):
         raise InputError(f"store {opened.url}: no run was made in it; is it the right one?")
     uri = tracking_uri or tracking.tracking_uri(opened)
-    if tracking.database(uri) == "absent":
-        line = f"there is no MLflow database at {uri}, so no alias keeps an index"
-        if delete and any(opened.folders(f"{names.RUNS}/{run}/mlflow") for run in opened.folders(names.RUNS)):
-            raise InputError(f"{line}, but runs were shipped to an MLflow: name it with --tracking-uri")
-        print(f"{line}; name another with --tracking-uri")
+    absent = tracking.database(uri) == "absent"
+    if delete and (absent or tracking_uri is None) and tracking.shipped_elsewhere(opened, uri):
+        raise InputError(
+            f"runs were shipped to another MLflow than {without_secrets(uri)}, or to this one before it was moved, and aliases "
+            "keep indexes: name it with --tracking-uri"
+        )
+    if absent:
+        print(
+            f"there is no MLflow database at {uri}, so no alias keeps an index; name another with --tracking-uri"
+        )
 
     def referenced_now(report: ReportKept) -> set[ArtifactId]:
         return referenced(opened, days, champions, tracking.aliased_indexes(uri), report)

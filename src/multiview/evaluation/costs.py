@@ -61,7 +61,7 @@ def check_alike(evaluations: Mapping[str, str]) -> None:
             listed = "; ".join(f"{word} {found[word][:12]}… and {wanted[word][:12]}…" for word in differing)
             raise InputError(
                 f"{system} was not evaluated on the {' and the '.join(differing)} of {first} (digests: {listed}): "
-                "evaluate both on the same, with `rerun` or in one comparison"
+                "evaluate both on the same, in the same order and corpus.shards, with `rerun` or in one comparison"
             )
 
 

@@ -156,7 +156,9 @@ def _collectable(
         return
     if aside:  # put there by another collection, which may be alive
         record, since = aside, min(since, time.time() - DAY)
-    if record and kind in COLLECTABLE and not _is_kept(folder, keep) and not _young(entries, since):
+    # The empty index of a store without a champion is small, and the first champion's can only be made again from it.
+    can_go = record and kind in COLLECTABLE and record.step != names.CHAMPION
+    if can_go and not _is_kept(folder, keep) and not _young(entries, since):
         yield Garbage(kind, folder, sum(entry.bytes for entry in entries))
         return
     attempts: dict[str, list[Entry]] = {}

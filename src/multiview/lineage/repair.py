@@ -1,5 +1,6 @@
 """Repair of a damaged artifact: it is deleted, so that the command that made it makes only this one again."""
 
+import contextlib
 import shlex
 from collections.abc import Iterator
 
@@ -9,7 +10,8 @@ from multiview.artifacts.staging import verified_file
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.lineage.trace import node_flaws, superfluous_files, trace
-from multiview.steps.runs import read_states
+from multiview.steps.path import StepPath
+from multiview.steps.runs import StepState, read_states
 
 
 def repair(address: str) -> Iterator[str]:
@@ -54,10 +56,28 @@ def _removed(store: Store, kind: str, key: str) -> str:
             states = list(read_states(store, run))
         except InputError:  # a damaged state, about which the run's command says more
             continue
-        if made := next((each for each in states if each.key == key and kind in each.outputs), None):
-            rerun = shlex.join(["rerun", made.path, "--from", run, "--store", store.url])
+        if made := _maker(states, kind, key):
+            first = _first(store, states, made)
+            path = str(StepPath.parse(first.path).whole) if first != made else made.path
+            rerun = shlex.join(["rerun", path, "--from", run, "--store", store.url])
+            rerun += " --downstream" * (first != made)
             return (
                 f"{removed}: the command of run {run} makes it again, or that step alone, which is the way for a "
                 f"champion's: python -m pipelines {rerun}"
             )
     return f"{removed}: the command that made it makes it again"
+
+
+def _maker(states: list[StepState], kind: str, key: str) -> StepState | None:
+    """Returns the step that made an artifact."""
+    return next((each for each in states if each.key == key and kind in each.outputs), None)
+
+
+def _first(store: Store, states: list[StepState], made: StepState) -> StepState:
+    """Returns the step to begin with where `made` is to run again: the maker of an input that was collected, or its."""
+    for each in made.read:
+        with contextlib.suppress(DamagedRecord):
+            maker = _maker(states, each.kind, each.key)
+            if maker and each.record_in(store) is None:
+                return _first(store, states, maker)
+    return made

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 from multiview import metric_names
 from multiview.artifacts.local_store import sync
@@ -210,10 +211,11 @@ class WarningEvent:
     text: str
 
 
-_EVENTS = {"metric": MetricEvent, "warning": WarningEvent}
+_EVENTS = {"metric": MetricEvent, "warning": WarningEvent, "fact": SimpleNamespace}
+"""Facts are in stores of November 2026: the record has them too, but the counts of shipped events include them."""
 
 
-def read_events(store: Store, attempt: str) -> Iterator[MetricEvent | WarningEvent]:
+def read_events(store: Store, attempt: str) -> Iterator[MetricEvent | WarningEvent | SimpleNamespace]:
     """Yields the events of an attempt, up to a line cut off by a kill. Raises InputError for JSON that is no event."""
     for number, line in enumerate((store.read(events_path(attempt)) or b"").splitlines(), 1):
         try:
@@ -221,10 +223,7 @@ def read_events(store: Store, attempt: str) -> Iterator[MetricEvent | WarningEve
         except (ValueError, RecursionError):
             return
         try:
-            kind = fields.pop("event")
-            if kind == "fact":  # stores of November 2026 have them; the record holds the same
-                continue
-            event = _EVENTS[kind](**fields)
+            event = _EVENTS[fields.pop("event")](**fields)
         except (AttributeError, KeyError, TypeError):
             raise InputError(
                 f"{store.url}/{events_path(attempt)} line {number} is no event: remove the line, or the file and with it the "

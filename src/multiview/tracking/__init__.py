@@ -19,4 +19,12 @@ from multiview.tracking.registry import (
     registered_index,
     repair,
 )
-from multiview.tracking.shipping import close_killed, kill_step, ship, ship_live, ship_step_live, sync
+from multiview.tracking.shipping import (
+    close_killed,
+    kill_step,
+    ship,
+    ship_live,
+    ship_step_live,
+    shipped_elsewhere,
+    sync,
+)

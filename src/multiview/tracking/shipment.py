@@ -45,7 +45,7 @@ DESCRIPTION_CHARACTERS = 5000
 """Most characters of a table or verdict in a description, which is cut at 8000."""
 
 
-def claims_of(run: str, uri: str, experiment: Experiment) -> str:
+def claims_of(run: str, uri: str, experiment: Experiment | None) -> str:
     """Returns the folder, in its store, that says which runs of this MLflow belong to a run."""
     return f"{names.RUNS}/{run}/mlflow/{short_digest(f'{uri} {instance(experiment)}')}"
 

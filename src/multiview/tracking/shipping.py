@@ -78,6 +78,15 @@ def ship(
         return bool(new)
 
 
+def shipped_elsewhere(store: Store, uri: str) -> bool:
+    """Whether a run of a store was shipped to another MLflow than that at `uri`, or to this one at another address."""
+    with explained(uri):
+        experiment = None if database(uri) == "absent" else our_experiment(connect(uri, writes=False))
+        here = claims_of("", uri, experiment).rpartition("/")[2]
+    folders = (store.folders(f"{names.RUNS}/{run}/mlflow") for run in store.folders(names.RUNS))
+    return any({*shipped} - {here} for shipped in folders)
+
+
 def ship_live(
     store: Store, run_id: str, uri: str, only: Collection[str] | None = None
 ) -> contextlib.AbstractContextManager[None]:

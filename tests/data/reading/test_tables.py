@@ -20,10 +20,14 @@ def test_a_table_with_a_header_a_mark_and_crlf(tmp_path, suffix, delimiter):
 
     file = put(
         tmp_path / f"p.{suffix}",
-        table(["id", "text", "title", "year"], ["1", '"a, ""b""\r\nc\td"', "", "1900"], ["2", "x", "T", ""]),
+        table(
+            ["id", "text", "title", "year"],
+            ["1", '"a, ""b""\r\n\ufeffc\td"', "", "1900"],
+            ["2", "x", "T", ""],
+        ),
     )
     assert passages(file) == [
-        {"id": "1", "title": "", "text": 'a, "b"\r\nc\td', "year": "1900"},
+        {"id": "1", "title": "", "text": 'a, "b"\r\n\ufeffc\td', "year": "1900"},
         {"id": "2", "title": "T", "text": "x", "year": None},
     ]
     file = put(

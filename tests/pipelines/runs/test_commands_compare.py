@@ -166,6 +166,29 @@ def test_runs_on_other_questions_or_another_corpus_are_refused(run, say):
     assert "was not evaluated on the corpus of camvr" in say("compare", name, other, status=2)
 
 
+def test_a_system_that_mlflow_has_no_evaluation_of_is_named(project, run, say):
+    """It may not have finished, or its steps were not sent."""
+    name, other = run(), run("model.views=2")
+    given = [
+        word
+        for setting in (*UNTRAINED[1::2], "comparison.systems={camvr: {}}")
+        for word in ("--set", setting)
+    ]
+    said = say("run", "comparison", "--preset", str(project.folder / "tiny.yaml"), *given)
+    (whole,) = re.findall(r"^(comparison-\w+):", said, re.MULTILINE)
+    client = MlflowClient(project.tracking)
+    (experiment,) = client.search_experiments(filter_string="name = 'multiview'")
+    steps = f"tags.`multiview.run` = '{whole}' and tags.`multiview.path` = 'bm25/evaluate'"
+    (evaluated,) = client.search_runs([experiment.experiment_id], steps)
+    client.delete_run(evaluated.info.run_id)
+    try:
+        warning = f"warning: run {whole}: left out bm25, which MLflow has no evaluation of"
+        assert warning in say("compare", whole, other) and "bm25" not in rows(say("compare", whole, other))
+        assert "warning" not in say("compare", name, other)
+    finally:
+        client.restore_run(evaluated.info.run_id)
+
+
 def test_costs_are_sums_and_longest_chains_of_the_records_seconds(project, run, monkeypatch):
     name = run("evaluation.analyses=[speed]")
     states = project.states(name)

@@ -37,11 +37,14 @@ def test_what_a_refresh_promoted_is_served_with_the_next_champions(store, champi
         "says": "all checks passed",
         "champion": {"number": 2, "why": "refresh", "index": {"address": index.address}},
         "challenger": f"{store}/index/other",
+        "now": 4,
     }
     monkeypatch.setattr(results, "_promotion", lambda states: promotion if champion else None)
     state = StepState(path="index", step="index", status="done", outputs={names.INDEX: index})
     lines = {line.partition(":")[0]: line for line in results_of(state)}
     assert lines["Serve it"].endswith(f"multiview serve {options}")
+    if champion:  # a rerun finds what an earlier start promoted
+        assert lines["Verdict"].endswith("the champion was 2 and is 4 now")
     assert shlex.split(lines["Ask it"])[-2:] == ["--index", index.address]
 
 

@@ -74,9 +74,18 @@ def _holds_rows(place: int, cell: str, delimiter: str, columns: int) -> bool:
 def cells(file: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yields the rows of a CSV or TSV file, each with the number of its last line; blank rows are skipped."""
     with open_stream(file) as stream, io.TextIOWrapper(stream, "utf-8", newline="") as text:
-        reader = csv.reader((line.lstrip(MARK) for line in text), delimiter=delimiter, strict=True)
+        begins = True  # not within a cell, where a mark is text
+
+        def unmarked() -> Iterator[str]:
+            nonlocal begins
+            for line in text:
+                begun, begins = begins, False
+                yield line.lstrip(MARK) if begun else line
+
+        reader = csv.reader(unmarked(), delimiter=delimiter, strict=True)
         try:
             for row in reader:
+                begins = True
                 if row:
                     yield reader.line_num, row
         except csv.Error as error:
