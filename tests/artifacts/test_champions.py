@@ -89,7 +89,7 @@ def test_where_the_only_champion_is_gone_it_can_be_removed(store: LocalStore) ->
     crown(store, champion(store, 1))
     store.remove("index/of-1")
     with pytest.raises(
-        InputError, match="there is no other champion.*remove .*champions/000001.json and refresh"
+        InputError, match="if none does, remove .*champions/000001.json and refresh"
     ):
         read_champion(store, 1).load(store)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from multiview import names
-from multiview.artifacts.champions import current
+from multiview.artifacts.champions import champion_file, current
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
 from multiview.config import Model
@@ -48,6 +48,10 @@ def test_a_champion_whose_index_is_gone_says_how_to_go_on(corpus: ChangingCorpus
         InputError, match=r"champion 1: there is no artifact at .*remove .*/champions/000001.json and refresh"
     ):
         corpus.refresh()
+    corpus.store.remove(champion_file(1))
+    corpus.refresh(refresh={"model": champion.model.address})
+    again = current(corpus.store)
+    assert again is not None and again.references() == champion.references()
 
 
 def test_a_model_of_another_architecture_is_refused_before_anything(corpus: ChangingCorpus) -> None:
