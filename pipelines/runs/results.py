@@ -16,7 +16,7 @@ from rich.text import Text
 
 from multiview import names
 from multiview.artifacts.champions import current
-from multiview.artifacts.record import Reference, load_record, split_address
+from multiview.artifacts.record import Reference, load_record, read_record, split_address
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore, Store
 from multiview.cli.console import Console
@@ -49,8 +49,6 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     index = max(reversed(indexes), key=lambda address: values.get(address, -1.0), default=None)
     if promotion:  # refused, where there is no champion yet
         index = champion["index"]["address"] if champion else promotion["challenger"]
-        place = split_address(index)[1:]  # the promotion may name it where the store was before it was moved
-        index = next((address for address in evaluated if split_address(address)[1:] == place), index)
     example = evaluated.get(index or "") or (evaluations or [None])[-1]
     question = _show_example(console, example) if example else None
     # A rerun's table has rows of the earlier run, whose indexes are not among these.
@@ -158,8 +156,17 @@ def _promotion(states: list[StepState]) -> JsonObject | None:
     """Returns the outcome of a refresh's challenger, with the number of today's champion as `now`."""
     if not (state := _last(states, names.PROMOTION)):
         return None
-    now = current(load_record(state.outputs[names.PROMOTION].address).store)
-    return _read(state, names.PROMOTION, names.PROMOTION_FILE) | {"now": now and now.number}
+    store = load_record(state.outputs[names.PROMOTION].address).store
+    promotion, now = _read(state, names.PROMOTION, names.PROMOTION_FILE), current(store)
+    if promotion["champion"]:  # both may be named where the store was before it was moved
+        promotion["champion"]["index"]["address"] = _here(store, promotion["champion"]["index"]["address"])
+    return {**promotion, "challenger": _here(store, promotion["challenger"]), "now": now and now.number}
+
+
+def _here(store: Store, address: str) -> str:
+    """The address of an artifact in `store`, if that has one of this key."""
+    _, kind, key = split_address(address)
+    return f"{store.url}/{kind}/{key}" if read_record(store, kind, key) else address
 
 
 def _report(states: list[StepState]) -> str | None:

@@ -197,8 +197,12 @@ def evaluations_of_run(run: TrackedRun) -> dict[str, Reference]:
 
 def unevaluated(run: TrackedRun) -> list[str]:
     """Returns the systems of a run that MLflow has no evaluation of; none for a run found by a system's id."""
-    planned = last_rounds(path for path in map(StepPath.parse, run.run.steps) if path.step == "evaluate")
-    return [] if run.system else [row for row in planned if row not in evaluations_of_run(run)]
+    # A rerun has steps of the run before it too, but not its evaluation of what was made anew.
+    paths = [
+        path for path in map(StepPath.parse, run.run.steps) if path.step == "evaluate" or run.run.rerun_of
+    ]
+    systems = dict.fromkeys(path.system for path in paths if path.system)
+    return [] if run.system else [system for system in systems if system not in evaluations_of_run(run)]
 
 
 def evaluation_paths(row: str, plan: Plan) -> dict[str, StepPath]:

@@ -88,9 +88,7 @@ def test_a_copied_store_does_not_go_back_to_an_index_of_its_original(
 def test_where_the_only_champion_is_gone_it_can_be_removed(store: LocalStore) -> None:
     crown(store, champion(store, 1))
     store.remove("index/of-1")
-    with pytest.raises(
-        InputError, match="if none does, remove .*champions/000001.json and refresh"
-    ):
+    with pytest.raises(InputError, match="if none does, remove .*champions/000001.json and refresh"):
         read_champion(store, 1).load(store)
 
 

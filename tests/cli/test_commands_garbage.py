@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,14 +32,14 @@ def test_gc_says_what_would_go_and_then_takes_it(
     elsewhere = ["--store", promoted_corpus.store.url, "--tracking-uri", "sqlite:///none.db"]
     promoted_corpus.store.create("runs/shipped/mlflow/server/parent", b"0" * 32)
     line = multiview_command(monkeypatch, capsys, "gc", "--delete", *elsewhere, status=2)
-    assert "to another MLflow than sqlite:///none.db" in line and "name it with --tracking-uri" in line
+    assert "no alias keeps an index, but runs were shipped to another MLflow: name the one" in line
     said = multiview_command(monkeypatch, capsys, "gc", *elsewhere)
     assert said.startswith("there is no MLflow database at sqlite:///none.db, so no alias keeps an index")
     assert "\nnothing to collect\n" in said
 
 
 def test_gc_asks_for_the_mlflow_that_runs_were_shipped_to(
-    copied_run: EvaluatedRun, monkeypatch: Any, capsys: Any
+    copied_run: EvaluatedRun, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
     """Besides the store's own: an alias there keeps an index too."""
     monkeypatch.delenv(environment.MLFLOW_TRACKING_URI, raising=False)
@@ -46,9 +47,15 @@ def test_gc_asks_for_the_mlflow_that_runs_were_shipped_to(
     collect = ["gc", "--delete", "--store", store.url]
     tracking.ship(store, RUN, own)
     multiview_command(monkeypatch, capsys, *collect)
-    team = new_database(store.root.parent)
+    (link := store.root.with_name("link")).symlink_to(store.root)
+    multiview_command(monkeypatch, capsys, "gc", "--delete", "--store", str(link))
+    (team_folder := tmp_path / "team").mkdir()
+    team = new_database(team_folder)
     tracking.ship(store, RUN, team)
     line = multiview_command(monkeypatch, capsys, *collect, status=2)
-    assert f"shipped to another MLflow than {own}" in line
+    assert f"{own} is asked which indexes aliases keep, but runs were shipped to another MLflow" in line
+    other = new_database(tmp_path)
+    line = multiview_command(monkeypatch, capsys, *collect, "--tracking-uri", other, status=2)
+    assert f"{other} is asked" in line, "as MLFLOW_TRACKING_URI may name another project's"
     for uri in (own, team):
         multiview_command(monkeypatch, capsys, *collect, "--tracking-uri", uri)

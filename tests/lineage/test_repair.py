@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from multiview.artifacts.champions import champion_of
+from multiview.artifacts.champions import champion_of, read_champion
 from multiview.artifacts.record import Record, load_record, read_whole
 from multiview.artifacts.staging import verify
 from multiview.config.overrides import merge
@@ -136,22 +136,30 @@ def test_a_record_of_a_later_version_stays(copied_run: EvaluatedRun) -> None:
 def test_a_champion_s_index_is_made_again_after_a_collection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Here the first one's, which goes back to the empty index. The run's own command would read the champion."""
+    """The first one's, which goes back to the empty index, and the next one's, which goes back to the first one's. The
+    runs' own commands would read the champion."""
     corpus = ChangingCorpus.make(tmp_path)
-    corpus.plan()  # writes the passages
     preset = tmp_path / "tiny.yaml"
     preset.write_text(json.dumps(merge(corpus.settings, {"refresh": {"model": corpus.with_model()}})))
     where = ["--store", corpus.store.url, "--tracking-uri", corpus.tracking_uri]
-    command(monkeypatch, capsys, "run", "refresh", "--preset", str(preset), *where)
-    champion = champion_of(corpus.store)
-    multiview_command(monkeypatch, capsys, "gc", "--delete", "--days", "0", *where)
-    record = load_record(champion.index.address).record
-    (Path(corpus.store.url) / record.data / record.files[0].path).write_bytes(b"damaged")
-    *_, outcome = repair(champion.index.address)
-    again = shlex.split(outcome.rpartition("python -m pipelines ")[2])
-    assert again[:2] == ["rerun", "challenger/changes"] and again[-1] == "--downstream"
-    with pytest.raises(InputError, match="there is no artifact"):
-        champion.load(corpus.store)
-    command(monkeypatch, capsys, *again, *where[2:])
-    assert champion.load(corpus.store)["index"].reference == champion.index
-    assert champion_of(corpus.store) == champion
+    for number in (1, 2):
+        corpus.plan()  # writes the passages
+        command(monkeypatch, capsys, "run", "refresh", "--preset", str(preset), *where)
+        corpus.add("new-1")
+        champion = champion_of(corpus.store)
+        assert champion.number == number
+        multiview_command(monkeypatch, capsys, "gc", "--delete", "--days", "0", "--champions", "1", *where)
+        if number == 2:  # which MLflow's alias `previous` kept
+            corpus.store.remove(f"index/{read_champion(corpus.store, 1).index.key}")
+        record = load_record(champion.index.address).record
+        (Path(corpus.store.url) / record.data / record.files[0].path).write_bytes(b"damaged")
+        *_, outcome = repair(champion.index.address)
+        with pytest.raises(InputError, match="there is no artifact"):
+            champion.load(corpus.store)
+        again = outcome.split("python -m pipelines ")[1:]
+        assert len(again) == number
+        for given in (shlex.split(each.removesuffix(" && ")) for each in again):
+            assert given[:2] == ["rerun", "challenger/changes"] and given[-1] == "--downstream"
+            command(monkeypatch, capsys, *given, *where[2:])
+        assert champion.load(corpus.store)["index"].reference == champion.index
+        assert champion_of(corpus.store) == champion

@@ -12,7 +12,7 @@ from multiview.artifacts.champions import champion_of, crown, rollback
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.refresh.freshness import Freshness, freshness
-from multiview.steps.runs import Run, StepState, write_run, write_state
+from multiview.steps.runs import Run, StepState, read_state, write_run, write_state
 from tests.fixtures.champions import champion, read_again
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.inprocess import run_plan
@@ -67,6 +67,21 @@ def test_a_run_that_fails_when_it_is_started_again_has_failed(corpus: ChangingCo
     write_state(corpus.store, "refresh-1", state)
     ended = freshness(corpus.store, champion_of(corpus.store)).ended
     assert ended == {"kept": kept, "failed": kept + 60}
+
+
+def test_a_rerun_that_finds_a_promotion_has_promoted_nothing_now(corpus: ChangingCorpus) -> None:
+    corpus.add("new-1")
+    refresh(corpus, 1)
+    before = freshness(corpus.store, champion_of(corpus.store))
+    found = read_state(corpus.store, "refresh-1", "promote")
+    assert found is not None and found.ended is not None
+    write_run(corpus.store, Run(id="refresh-2", pipeline="refresh", config={}, rerun_of="refresh-1"))
+    write_state(
+        corpus.store, "refresh-2", found.model_copy(update={"status": "found", "ended": found.ended + 3600})
+    )
+    after = freshness(corpus.store, champion_of(corpus.store))
+    assert after.ended.keys() == {"promoted"} and after.ended["promoted"] < found.ended + 60
+    assert (after.read, after.oldest) == (before.read, before.oldest)
 
 
 def test_a_step_of_another_pipeline_is_no_refresh(tmp_path: Path) -> None:

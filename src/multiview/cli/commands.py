@@ -176,15 +176,16 @@ def gc(
         raise InputError(f"store {opened.url}: no run was made in it; is it the right one?")
     uri = tracking_uri or tracking.tracking_uri(opened)
     absent = tracking.database(uri) == "absent"
-    if delete and (absent or tracking_uri is None) and tracking.shipped_elsewhere(opened, uri):
+    line = f"there is no MLflow database at {uri}, so no alias keeps an index" if absent else ""
+    shipped = tracking.shipped_here(opened, uri) if delete else set()
+    if False in shipped and (tracking_uri is None or True not in shipped):
+        line = line or f"{without_secrets(uri)} is asked which indexes aliases keep"
         raise InputError(
-            f"runs were shipped to another MLflow than {without_secrets(uri)}, or to this one before it was moved, and aliases "
-            "keep indexes: name it with --tracking-uri"
+            f"{line}, but runs were shipped to another MLflow: name the one to ask with --tracking-uri (multiview sync sends it "
+            "what it lacks)"
         )
     if absent:
-        print(
-            f"there is no MLflow database at {uri}, so no alias keeps an index; name another with --tracking-uri"
-        )
+        print(f"{line}; name another with --tracking-uri")
 
     def referenced_now(report: ReportKept) -> set[ArtifactId]:
         return referenced(opened, days, champions, tracking.aliased_indexes(uri), report)

@@ -5,13 +5,17 @@ import shlex
 from collections.abc import Iterator
 
 from multiview import names
-from multiview.artifacts.record import DamagedRecord, Reference, read_record, split_address
+from multiview.artifacts.record import DamagedRecord, Reference, find, read_record, split_address
 from multiview.artifacts.staging import verified_file
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
+from multiview.lineage.garbage import ArtifactId
 from multiview.lineage.trace import node_flaws, superfluous_files, trace
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, read_states
+
+Makers = dict[ArtifactId, tuple[str, StepState]]
+"""Artifact to a run that made it and the state of its step."""
 
 
 def repair(address: str) -> Iterator[str]:
@@ -49,35 +53,39 @@ def repair(address: str) -> Iterator[str]:
 
 
 def _removed(store: Store, kind: str, key: str) -> str:
-    """Returns the line that says which command recreates the artifact."""
-    removed = f"removed {store.url}/{kind}/{key}"
+    """Returns the line that says which commands recreate the artifact."""
+    makers: Makers = {}
     for run in store.folders(names.RUNS):
-        try:
-            states = list(read_states(store, run))
-        except InputError:  # a damaged state, about which the run's command says more
-            continue
-        if made := _maker(states, kind, key):
-            first = _first(store, states, made)
-            path = str(StepPath.parse(first.path).whole) if first != made else made.path
-            rerun = shlex.join(["rerun", path, "--from", run, "--store", store.url])
-            rerun += " --downstream" * (first != made)
-            return (
-                f"{removed}: the command of run {run} makes it again, or that step alone, which is the way for a "
-                f"champion's: python -m pipelines {rerun}"
-            )
-    return f"{removed}: the command that made it makes it again"
+        with contextlib.suppress(InputError):  # a damaged state, about which the run's command says more
+            makers |= {
+                (made, each.key): (run, each) for each in read_states(store, run) for made in each.outputs
+            }
+    removed = f"removed {store.url}/{kind}/{key}"
+    if not (reruns := _reruns(store, makers, (kind, key))):
+        return f"{removed}: the command that made it makes it again"
+    commands = " && ".join(f"python -m pipelines {shlex.join(rerun)}" for rerun in reruns)
+    return f"{removed}: the command of run {makers[kind, key][0]} makes it again; or, and so for a champion's: {commands}"
 
 
-def _maker(states: list[StepState], kind: str, key: str) -> StepState | None:
-    """Returns the step that made an artifact."""
-    return next((each for each in states if each.key == key and kind in each.outputs), None)
+def _reruns(store: Store, makers: Makers, artifact: ArtifactId) -> list[list[str]]:
+    """Returns the reruns that make an artifact from what the store has; none where no run made it."""
+    if artifact not in makers:
+        return []
+    run, step = makers[artifact]
+    first, others = step, dict[ArtifactId, None]()
+    while gone := [(each.kind, each.key) for each in first.read if not _is_there(store, each)]:
+        of_run = [each for each in gone if each in makers and makers[each][0] == run]
+        others |= dict.fromkeys(each for each in gone if each not in of_run)
+        if not of_run:
+            break
+        first = makers[of_run[0]][1]
+    before = [rerun for each in others for rerun in _reruns(store, makers, each)]
+    more = [] if first == step else ["--downstream"]
+    path = str(StepPath.parse(first.path).whole) if more else step.path
+    return [*before, ["rerun", path, "--from", run, "--store", store.url, *more]]
 
 
-def _first(store: Store, states: list[StepState], made: StepState) -> StepState:
-    """Returns the step to begin with where `made` is to run again: the maker of an input that was collected, or its."""
-    for each in made.read:
-        with contextlib.suppress(DamagedRecord):
-            maker = _maker(states, each.kind, each.key)
-            if maker and each.record_in(store) is None:
-                return _first(store, states, maker)
-    return made
+def _is_there(store: Store, reference: Reference) -> bool:
+    with contextlib.suppress(InputError):  # damaged too
+        return find(reference, store) is not None
+    return False

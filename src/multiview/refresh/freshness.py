@@ -81,5 +81,8 @@ def _told(
         "failed": max((state.ended or 0.0 for state in read_states(store, name) if state.failed), default=0.0)
     }
     if promote and promote.finished and (record := read_record(store, names.PROMOTION, promote.key)):
-        outcomes[TITLES[record.facts["decision"]]] = promote.ended or 0.0
+        decision, when = record.facts["decision"], promote.ended or 0.0
+        if promote.status == "found" and decision == "promote":  # by a rerun, perhaps long after
+            when = datetime.fromisoformat(record.created).timestamp()
+        outcomes[TITLES[decision]] = when
     return run, split, {outcome: when for outcome, when in outcomes.items() if when}

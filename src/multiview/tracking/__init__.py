@@ -25,6 +25,6 @@ from multiview.tracking.shipping import (
     ship,
     ship_live,
     ship_step_live,
-    shipped_elsewhere,
+    shipped_here,
     sync,
 )

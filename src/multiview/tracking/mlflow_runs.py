@@ -49,6 +49,18 @@ def condition(tag: str, value: str) -> str:
     return f"tags.`{tag}` = {quote}{value}{quote}"
 
 
+def find_mlflow_run(client: MlflowClient, id_: str) -> MlflowRun | None:
+    """Returns the run of MLflow with an id, perhaps a deleted one; None if there is none."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return client.get_run(id_)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        return None
+
+
 def runs_below(client: MlflowClient, experiment: str, run: str, parent: str) -> list[MlflowRun]:
     """Returns the MLflow runs of all systems and steps of `run` below `parent`, the whole run's; its children first."""
     search = partial(client.search_runs, [experiment], condition(names.TAG_RUN, run), max_results=1000)

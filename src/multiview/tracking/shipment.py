@@ -19,6 +19,7 @@ from multiview.tracking.experiment import VIEW_TAG, experiment_tags
 from multiview.tracking.mlflow_runs import (
     Tags,
     fill,
+    find_mlflow_run,
     identity,
     parameters,
     set_description,
@@ -45,7 +46,7 @@ DESCRIPTION_CHARACTERS = 5000
 """Most characters of a table or verdict in a description, which is cut at 8000."""
 
 
-def claims_of(run: str, uri: str, experiment: Experiment | None) -> str:
+def claims_of(run: str, uri: str, experiment: Experiment) -> str:
     """Returns the folder, in its store, that says which runs of this MLflow belong to a run."""
     return f"{names.RUNS}/{run}/mlflow/{short_digest(f'{uri} {instance(experiment)}')}"
 
@@ -139,15 +140,8 @@ class Shipment:
 
     def _run(self, id_: str) -> MlflowRun | None:
         """Returns a run of MLflow; None if there is none. Raises TrackingUnavailable if it was deleted."""
-        from mlflow.exceptions import MlflowException
-
-        try:
-            run = self.client.get_run(id_)
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                raise
-            return None
-        if run.info.lifecycle_stage == "deleted":
+        run = find_mlflow_run(self.client, id_)
+        if run and run.info.lifecycle_stage == "deleted":
             raise deleted("run", self.run.id, id_)
         return run
 

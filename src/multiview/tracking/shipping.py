@@ -26,7 +26,7 @@ from multiview.tracking.client import (
     our_experiment,
     settle,
 )
-from multiview.tracking.mlflow_runs import runs_below, set_status, short_digest
+from multiview.tracking.mlflow_runs import find_mlflow_run, runs_below, set_status, short_digest
 from multiview.tracking.registry import mirror
 from multiview.tracking.shipment import Shipment, claims_of
 from multiview.tracking.step_runs import fill_step, log_data
@@ -78,13 +78,16 @@ def ship(
         return bool(new)
 
 
-def shipped_elsewhere(store: Store, uri: str) -> bool:
-    """Whether a run of a store was shipped to another MLflow than that at `uri`, or to this one at another address."""
+def shipped_here(store: Store, uri: str) -> set[bool]:
+    """Returns, for each MLflow that runs of a store were shipped to, whether it is the one at `uri`."""
+    runs = (f"{names.RUNS}/{run}/mlflow" for run in store.folders(names.RUNS))
+    claims = {server: f"{run}/{server}/parent" for run in runs for server in store.folders(run)}
+    if database(uri) == "absent":
+        return {False for _ in claims}
     with explained(uri):
-        experiment = None if database(uri) == "absent" else our_experiment(connect(uri, writes=False))
-        here = claims_of("", uri, experiment).rpartition("/")[2]
-    folders = (store.folders(f"{names.RUNS}/{run}/mlflow") for run in store.folders(names.RUNS))
-    return any({*shipped} - {here} for shipped in folders)
+        client = connect(uri, writes=False)
+        claimed = ((store.read(claim) or b"").decode() for claim in claims.values())
+        return {find_mlflow_run(client, run) is not None for run in claimed if run}
 
 
 def ship_live(

@@ -185,6 +185,13 @@ def test_a_system_that_mlflow_has_no_evaluation_of_is_named(project, run, say):
         warning = f"warning: run {whole}: left out bm25, which MLflow has no evaluation of"
         assert warning in say("compare", whole, other) and "bm25" not in rows(say("compare", whole, other))
         assert "warning" not in say("compare", name, other)
+        again = say("rerun", "camvr/round-0/index", "--from", name, "--set", "index.kind=hnsw")
+        (rerun,) = re.findall(r"^(training-\w+):", again, re.MULTILINE)
+        line = say("compare", rerun, whole, status=2)
+        assert f"run {rerun} has no finished evaluation" in line
+        again = say("rerun", "camvr/round-0/index", "--from", whole, "--set", "index.kind=hnsw")
+        (rerun,) = re.findall(r"^(comparison-\w+):", again, re.MULTILINE)
+        assert f"warning: run {rerun}: left out camvr," in say("compare", rerun, other)
     finally:
         client.restore_run(evaluated.info.run_id)
 

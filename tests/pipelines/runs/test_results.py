@@ -2,11 +2,13 @@
 
 import io
 import shlex
+from pathlib import Path
 
 import pytest
 
 from multiview import names
 from multiview.artifacts.record import Reference
+from multiview.artifacts.store import LocalStore
 from multiview.cli.console import Console
 from multiview.evaluation.tables import Significance, legend, markdown_table, marked_of
 from multiview.steps.runs import StepState
@@ -48,6 +50,20 @@ def test_what_a_refresh_promoted_is_served_with_the_next_champions(store, champi
     assert shlex.split(lines["Ask it"])[-2:] == ["--index", index.address]
 
 
+def test_a_promotion_names_the_store_where_it_is_today(promoted_corpus, tmp_path):
+    corpus = promoted_corpus
+    corpus.add("new-2")
+    promoted = corpus.refresh()["promote"][names.PROMOTION]
+    moved = LocalStore(Path(corpus.store.url).rename(tmp_path / "moved"))
+    address = f"{moved.url}/{promoted.folder}"
+    output = Reference(address=address, digest=promoted.digest)
+    state = StepState(path="promote", step="promote", status="found", outputs={names.PROMOTION: output})
+    lines = results_of(state)
+    named = [line for line in lines if line.startswith(("Ask it", "Serve it"))]
+    assert len(named) == 2 and all(moved.url in line for line in named)
+    assert corpus.store.url not in "".join(lines)
+
+
 def test_a_first_challenger_that_was_refused_is_the_index_to_ask(monkeypatch):
     """Not the index of nothing that it was compared with, which a step after it may hand on."""
     promotion = {"decision": "refuse", "says": "too few", "champion": None, "challenger": "/a/store/index/k"}
@@ -58,14 +74,13 @@ def test_a_first_challenger_that_was_refused_is_the_index_to_ask(monkeypatch):
     assert asked and all(line.endswith("--index /a/store/index/k") for line in asked if "search" in line)
 
 
-@pytest.mark.parametrize("before", ["/a/store", "/where/the/store/was"])
 @pytest.mark.parametrize("champion", ["old", "new"])
-def test_the_question_that_is_shown_is_of_the_index_to_ask(champion, before, monkeypatch):
+def test_the_question_that_is_shown_is_of_the_index_to_ask(champion, monkeypatch):
     indexes = {name: Reference(address=f"/a/store/index/{name}", digest="0" * 64) for name in ("new", "old")}
     promotion = {
         "decision": "promote" if champion == "new" else "refuse",
         "says": "so",
-        "champion": {"number": 2, "why": "refresh", "index": {"address": f"{before}/index/{champion}"}},
+        "champion": {"number": 2, "why": "refresh", "index": {"address": indexes[champion].address}},
         "challenger": indexes["new"].address,
     }
     monkeypatch.setattr(results, "_promotion", lambda states: promotion)
