@@ -132,3 +132,11 @@ def test_a_step_on_one_shard_reads_one_file_of_passages_and_queries() -> None:
 def test_a_setting_of_another_version_is_one_line() -> None:
     with pytest.raises(InputError, match=r"^step count: there is no setting train\.workers in this version"):
         COUNT.parse('{"train": {"workers": 2}}')
+    told = json.loads(COUNT.configure(Config()))
+    for section, values in told.items():
+        for name in values:
+            less = {**told, section: {other: values[other] for other in values.keys() - {name}}}
+            with pytest.raises(InputError, match=rf"it is not told the setting {section}\.{name} in this"):
+                COUNT.parse(json.dumps(less))
+        with pytest.raises(InputError, match=rf"it is not told the setting {section}\."):
+            COUNT.parse(json.dumps({other: told[other] for other in told.keys() - {section}}))

@@ -113,16 +113,20 @@ class Step:
         return canonical_json(settings)
 
     def parse(self, config: str) -> Config:
-        """Returns the settings in `configure`'s JSON; reading others raises UndeclaredAccess. Raises InputError for a
-        setting that this version does not have."""
+        """Returns the settings in `configure`'s JSON; reading others raises UndeclaredAccess. Raises InputError for
+        settings of another version, such as those of a pipeline that it compiled."""
         sections: dict[str, Section] = {}
-        for name, values in loads(config).items():
+        given, read = loads(config), loads(self.configure(Config()))
+        for name in (*given, *read.keys() - given.keys()):
+            values = given.get(name, {})
             section = Config.model_fields[name].annotation
             assert isinstance(section, type) and issubclass(section, Section)
-            if unknown := values.keys() - section.model_fields.keys():
+            unknown = values.keys() - section.model_fields.keys()
+            if differing := unknown or read.get(name, {}).keys() - values.keys():
+                there = "there is no setting" if unknown else "it is not told the setting"
                 raise InputError(
-                    f"step {self.name}: there is no setting {name}.{min(unknown)} in this version of multiview: it "
-                    "was started by another one"
+                    f"step {self.name}: {there} {name}.{min(differing)} in this version of multiview: it was started by "
+                    "another one"
                 )
             sections[name] = section.partial(values)
         return Config.partial(sections)

@@ -36,9 +36,9 @@ def train(context: StepContext) -> None:
 def warm_up(context: StepContext) -> None:
     """Step: train the model `start` on the generated `queries` of `passages`, into `model`.
 
-    Every passage is trained on once per epoch, with its next query each time; its only negatives are the other
-    passages of the batch (Dual Cross Encoder 3.5). Passages without queries are skipped and counted. Raises InputError
-    where no passage has a query.
+    An epoch trains on every passage once, but those of an incomplete last batch, with its next query each time; the
+    only negatives are the other passages of the batch (Dual Cross Encoder 3.5). Passages without queries are skipped
+    and counted. Raises InputError where no passage has a query.
     """
     fit_on_processes(warm_up_data, context)
 
