@@ -6,7 +6,7 @@ from multiview.artifacts import staging
 from multiview.artifacts.record import Reference, in_store, load_reference
 from multiview.artifacts.store import Store
 from multiview.config.overrides import Overrides, leaves, merge, outcome
-from multiview.errors import InputError
+from multiview.errors import InputError, naming
 from multiview.plans import PIPELINES, make_plan
 from multiview.plans.plan import Node, Plan
 from multiview.plans.request import Request
@@ -33,7 +33,11 @@ def cut(
             "give that command again, or rerun a step of the runs that it reads"
         )
     overrides = merge(earlier.run.config, changes)
-    plan, before = make_plan(pipeline, overrides), make_plan(pipeline, earlier.run.config)
+    with naming(
+        f"run {earlier.run.id} was made by another version of multiview; give its command again without this"
+    ):
+        before = make_plan(pipeline, earlier.run.config)
+    plan = make_plan(pipeline, overrides)
     nodes = _chosen(plan, path, downstream)
     _check_changes(plan, before, nodes.keys(), changes)
     part = plan.part(

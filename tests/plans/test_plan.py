@@ -266,6 +266,19 @@ def test_a_rerun_of_a_step_whose_inputs_were_never_made_says_what_to_do():
 
 
 @pytest.mark.parametrize(
+    "gone", [{"train": {"adam_epsilon": 1e-8}}, {"evaluation": {"analyses": ["groups"]}}]
+)
+def test_a_rerun_of_a_run_with_settings_of_another_version_names_the_run(gone: Overrides) -> None:
+    ((section, values),) = gone.items()
+    run = earlier_run(training({}), **gone)
+    for changes in ({}, {section: {name: ["usage"] for name in values}}):
+        with pytest.raises(
+            InputError, match=f"run r was made by another version .* without this: .*{section}"
+        ):
+            cut(run, "split", changes, downstream=False)
+
+
+@pytest.mark.parametrize(
     ("path", "changes", "says"),
     [
         ("camvr/round-2/encode", {"corpus": {"shards": 1}}, "corpus.shards is not read by .*rerun split --downstream"),

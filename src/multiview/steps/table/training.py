@@ -197,7 +197,7 @@ STEPS = (
     Step(
         name="ask-questions",
         about="Questions about the passages of one shard, asked by a language model.",
-        version=1,
+        version=2,
         function_path="multiview.generation.ask_questions:ask_questions",
         settings=(*_SNIPPETS, "make_questions.llm"),
         inputs=("passages",),
