@@ -80,8 +80,10 @@ def ship(
 
 def shipped_here(store: Store, uri: str) -> set[bool]:
     """Returns, for each MLflow that runs of a store were shipped to, whether it is the one at `uri`."""
-    runs = (f"{names.RUNS}/{run}/mlflow" for run in store.folders(names.RUNS))
-    claims = {server: f"{run}/{server}/parent" for run in runs for server in store.folders(run)}
+    paths = (entry.path.split("/") for entry in store.entries(names.RUNS))
+    claims = {
+        path[3]: "/".join(path) for path in paths if path[2::2] == ["mlflow", "parent"]
+    }  # one per server
     if database(uri) == "absent":
         return {False for _ in claims}
     with explained(uri):
