@@ -81,9 +81,8 @@ def ship(
 def shipped_here(store: Store, uri: str) -> set[bool]:
     """Returns, for each MLflow that runs of a store were shipped to, whether it is the one at `uri`."""
     paths = (entry.path.split("/") for entry in store.entries(names.RUNS))
-    claims = {
-        path[3]: "/".join(path) for path in paths if path[2::2] == ["mlflow", "parent"]
-    }  # one per server
+    # One run per MLflow is asked for.
+    claims = {path[3]: "/".join(path) for path in paths if path[2::2] == ["mlflow", "parent"]}
     if database(uri) == "absent":
         return {False for _ in claims}
     with explained(uri):
