@@ -47,6 +47,9 @@ def test_gc_asks_for_the_mlflow_that_runs_were_shipped_to(
     collect = ["gc", "--delete", "--store", store.url]
     tracking.ship(store, RUN, own)
     multiview_command(monkeypatch, capsys, *collect)
+    (claim,) = (path for path in store.files(f"runs/{RUN}/mlflow") if path.endswith("/parent"))
+    for run in ("before", "later"):  # `mlflow gc` removed them
+        store.create(claim.replace(RUN, run), b"0" * 32)
     (link := store.root.with_name("link")).symlink_to(store.root)
     multiview_command(monkeypatch, capsys, "gc", "--delete", "--store", str(link))
     (team_folder := tmp_path / "team").mkdir()

@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from multiview.artifacts.champions import champion_of, read_champion
-from multiview.artifacts.record import Record, load_record, read_whole
+from multiview.artifacts.record import Record, Reference, load_record, read_whole
 from multiview.artifacts.staging import verify
+from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import merge
 from multiview.errors import InputError
 from multiview.lineage.repair import repair
 from multiview.names import ASIDE_FILE, RECORD_FILE
+from multiview.steps.runs import StepState, write_state
+from tests.fixtures.champions import artifact
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.documented import words
 from tests.fixtures.evaluated_run import RUN, EvaluatedRun
@@ -163,3 +166,28 @@ def test_a_champion_s_index_is_made_again_after_a_collection(
             command(monkeypatch, capsys, *given, *where[2:])
         assert champion.load(corpus.store)["index"].reference == champion.index
         assert champion_of(corpus.store) == champion
+
+
+def test_what_several_runs_found_is_made_again_by_each_for_itself(tmp_path: Path) -> None:
+    """Such as the embeddings of an empty shard, which are the same in every refresh."""
+    store = LocalStore(tmp_path)
+
+    def reference(kind: str, key: str) -> Reference:
+        return Reference(address=f"{store.url}/{kind}/{key}", digest=key)
+
+    for run, old in (("a", "none"), ("b", "of-a")):
+        changes, embeddings = reference("changes", f"of-{run}"), reference("embeddings", "empty")
+        for step, made, read in (
+            ("changes", changes, [reference("index", old)]),
+            ("encode", embeddings, [changes]),
+            ("index", reference("index", f"of-{run}"), [changes, embeddings, reference("index", old)]),
+        ):
+            about = {"path": f"challenger/{step}", "step": step, "status": "found", "key": made.key}
+            state = {**about, "inputs": {"read": read}, "outputs": {made.kind: made}}
+            write_state(store, run, StepState.model_validate(state))
+    record = artifact(store, "index", "of-b").record_in(store)
+    assert record is not None
+    (tmp_path / record.data / "file").write_text("damaged")
+    *_, outcome = repair(f"{store.url}/index/of-b")
+    commands = [shlex.split(each)[:4] for each in outcome.split("python -m pipelines ")[1:]]
+    assert commands == [["rerun", "challenger/changes", "--from", run] for run in "ab"]

@@ -2,7 +2,8 @@
 
 import contextlib
 import shlex
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Set
 
 from multiview import names
 from multiview.artifacts.record import DamagedRecord, Reference, find, read_record, split_address
@@ -14,8 +15,8 @@ from multiview.lineage.trace import node_flaws, superfluous_files, trace
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, read_states
 
-Makers = dict[ArtifactId, tuple[str, StepState]]
-"""Artifact to a run that made it and the state of its step."""
+Makers = defaultdict[ArtifactId, dict[str, StepState]]
+"""Artifact to the runs that made or found it, each with the state of its step."""
 
 
 def repair(address: str) -> Iterator[str]:
@@ -44,44 +45,49 @@ def repair(address: str) -> Iterator[str]:
         yield f"{address} is whole" + (" again" if superfluous else ": nothing to repair")
         return
     yield from (flaw.partition(": remove ")[0] for flaw in flaws)
+    removed = _removed(store, kind, key)  # before, so that whatever it raises leaves the artifact
     for file in (names.ASIDE_FILE, names.RECORD_FILE):
         store.remove(f"{folder}/{file}")
     if record:  # else it is unknown which attempt was the artifact's: `multiview gc` collects them
         store.remove(verified_file(record.data))
         store.remove(record.data)
-    yield _removed(store, kind, key)
+    yield removed
 
 
 def _removed(store: Store, kind: str, key: str) -> str:
     """Returns the line that says which commands recreate the artifact."""
-    makers: Makers = {}
+    makers: Makers = defaultdict(dict)
     for run in store.folders(names.RUNS):
         with contextlib.suppress(InputError):  # a damaged state, about which the run's command says more
-            makers |= {
-                (made, each.key): (run, each) for each in read_states(store, run) for made in each.outputs
-            }
+            for state in read_states(store, run):
+                for output in state.outputs:
+                    makers[output, state.key][run] = state
     removed = f"removed {store.url}/{kind}/{key}"
     if not (reruns := _reruns(store, makers, (kind, key))):
         return f"{removed}: the command that made it makes it again"
     commands = " && ".join(f"python -m pipelines {shlex.join(rerun)}" for rerun in reruns)
-    return f"{removed}: the command of run {makers[kind, key][0]} makes it again; or, and so for a champion's: {commands}"
+    run = next(iter(makers[kind, key]))
+    return f"{removed}: the command of run {run} makes it again; or, and so for a champion's: {commands}"
 
 
-def _reruns(store: Store, makers: Makers, artifact: ArtifactId) -> list[list[str]]:
-    """Returns the reruns that make an artifact from what the store has; none where no run made it."""
-    if artifact not in makers:
+def _reruns(
+    store: Store, makers: Makers, artifact: ArtifactId, wanted: Set[ArtifactId] = frozenset()
+) -> list[list[str]]:
+    """Returns the reruns that make an artifact from what the store has; none where no run made it. `wanted` are those
+    that it is to be made for: what several runs found would lead from one to the other and back."""
+    runs = makers[artifact]
+    if not runs or artifact in wanted:
         return []
-    run, step = makers[artifact]
-    first, others = step, dict[ArtifactId, None]()
+    run = next((run for run, state in runs.items() if state.status != "found"), next(iter(runs)))
+    first, others = runs[run], dict[ArtifactId, None]()
     while gone := [(each.kind, each.key) for each in first.read if not _is_there(store, each)]:
-        of_run = [each for each in gone if each in makers and makers[each][0] == run]
-        others |= dict.fromkeys(each for each in gone if each not in of_run)
-        if not of_run:
+        others |= dict.fromkeys(each for each in gone if run not in makers[each])
+        if not (of_run := [makers[each][run] for each in gone if run in makers[each]]):
             break
-        first = makers[of_run[0]][1]
-    before = [rerun for each in others for rerun in _reruns(store, makers, each)]
-    more = [] if first == step else ["--downstream"]
-    path = str(StepPath.parse(first.path).whole) if more else step.path
+        first = of_run[0]
+    before = [rerun for each in others for rerun in _reruns(store, makers, each, {*wanted, artifact})]
+    more = [] if first == runs[run] else ["--downstream"]
+    path = str(StepPath.parse(first.path).whole) if more else first.path
     return [*before, ["rerun", path, "--from", run, "--store", store.url, *more]]
 
 

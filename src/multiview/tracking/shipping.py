@@ -3,6 +3,7 @@
 import contextlib
 import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -80,15 +81,20 @@ def ship(
 
 def shipped_here(store: Store, uri: str) -> set[bool]:
     """Returns, for each MLflow that runs of a store were shipped to, whether it is the one at `uri`."""
-    paths = (entry.path.split("/") for entry in store.entries(names.RUNS))
-    # One run per MLflow is asked for.
-    claims = {path[3]: "/".join(path) for path in paths if path[2::2] == ["mlflow", "parent"]}
+    claims = defaultdict[str, list[str]](list)
+    for entry in store.entries(names.RUNS):
+        match entry.path.split("/"):
+            case [_, _, "mlflow", server, "parent"]:
+                claims[server].append(entry.path)
     if database(uri) == "absent":
         return {False for _ in claims}
     with explained(uri):
         client = connect(uri, writes=False)
-        claimed = ((store.read(claim) or b"").decode() for claim in claims.values())
-        return {find_mlflow_run(client, run) is not None for run in claimed if run}
+
+        def knows(claim: str) -> bool:
+            return find_mlflow_run(client, (store.read(claim) or b"-").decode()) is not None
+
+        return {any(map(knows, paths)) for paths in claims.values()}  # `mlflow gc` removes some
 
 
 def ship_live(
