@@ -68,7 +68,9 @@ def compare(
             left = (
                 f"warning: run {run.run.id}: left out {', '.join(missing)}, which MLflow has no evaluation of"
             )
-            console.print(f"{left}: not finished, or not sent (multiview sync)", style="yellow")
+            console.print(
+                f"{left}: not evaluated, not finished, or not sent (multiview sync)", style="yellow"
+            )
     changes: Overrides = {"comparison": {"rows": list(rows), "baseline": baseline}}
     settings = validate(changes).comparison
     baseline_of(baseline, settings.rows)

@@ -5,7 +5,7 @@ from collections.abc import Set
 from multiview.artifacts import staging
 from multiview.artifacts.record import Reference, in_store, load_reference
 from multiview.artifacts.store import Store
-from multiview.config.overrides import Overrides, leaves, merge, outcome
+from multiview.config.overrides import Overrides, leaves, merge, outcome, validate
 from multiview.errors import InputError, naming
 from multiview.plans import PIPELINES, make_plan
 from multiview.plans.plan import Node, Plan
@@ -36,8 +36,8 @@ def cut(
     with naming(
         f"run {earlier.run.id} was made by another version of multiview; give its command again without this"
     ):
-        before = make_plan(pipeline, earlier.run.config)
-    plan = make_plan(pipeline, overrides)
+        validate(earlier.run.config)
+    plan, before = make_plan(pipeline, overrides), make_plan(pipeline, earlier.run.config)
     nodes = _chosen(plan, path, downstream)
     _check_changes(plan, before, nodes.keys(), changes)
     part = plan.part(

@@ -57,6 +57,9 @@ def test_gc_asks_for_the_mlflow_that_runs_were_shipped_to(
     tracking.ship(store, RUN, team)
     line = multiview_command(monkeypatch, capsys, *collect, status=2)
     assert f"{own} is asked which indexes aliases keep, but runs were shipped to another MLflow" in line
+    assert line.removeprefix("error: ") in multiview_command(
+        monkeypatch, capsys, *(word for word in collect if word != "--delete")
+    )
     other = new_database(tmp_path)
     line = multiview_command(monkeypatch, capsys, *collect, "--tracking-uri", other, status=2)
     assert f"{other} is asked" in line, "as MLFLOW_TRACKING_URI may name another project's"

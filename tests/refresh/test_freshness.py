@@ -84,6 +84,18 @@ def test_a_rerun_that_finds_a_promotion_has_promoted_nothing_now(corpus: Changin
     assert (after.read, after.oldest) == (before.read, before.oldest)
 
 
+def test_a_rerun_of_a_kept_refresh_keeps_nothing_now(corpus: ChangingCorpus) -> None:
+    refresh(corpus, 1)
+    refresh(corpus, 2, refresh={"oldest": 3.5})
+    before = freshness(corpus.store, champion_of(corpus.store))
+    found = read_state(corpus.store, "refresh-1", "promote")
+    assert found is not None and before.oldest == 3.5
+    write_run(corpus.store, Run(id="refresh-3", pipeline="refresh", config={}, rerun_of="refresh-1"))
+    later = {"status": "found", "started": time.time() + 3600, "ended": time.time() + 3600}
+    write_state(corpus.store, "refresh-3", found.model_copy(update=later))
+    assert freshness(corpus.store, champion_of(corpus.store)) == before
+
+
 def test_a_step_of_another_pipeline_is_no_refresh(tmp_path: Path) -> None:
     """As a component that was published alone."""
     store = LocalStore(tmp_path)

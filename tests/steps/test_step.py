@@ -132,6 +132,8 @@ def test_a_step_on_one_shard_reads_one_file_of_passages_and_queries() -> None:
 def test_a_setting_of_another_version_is_one_line() -> None:
     with pytest.raises(InputError, match=r"^step count: there is no setting train\.workers in this version"):
         COUNT.parse('{"train": {"workers": 2}}')
+    with pytest.raises(InputError, match=r"^step count: there is no setting gone\.for_good in this version"):
+        COUNT.parse('{"gone": {"for_good": 2}}')
     told = json.loads(COUNT.configure(Config()))
     for section, values in told.items():
         for name in values:

@@ -175,16 +175,15 @@ def gc(
     if names.RUNS not in opened.folders(""):
         raise InputError(f"store {opened.url}: no run was made in it; is it the right one?")
     uri = tracking_uri or tracking.tracking_uri(opened)
-    absent = tracking.database(uri) == "absent"
-    line = f"there is no MLflow database at {uri}, so no alias keeps an index" if absent else ""
-    shipped = tracking.shipped_here(opened, uri) if delete else set()
+    absent, shipped = tracking.database(uri) == "absent", tracking.shipped_here(opened, uri)
+    asked = f"{without_secrets(uri)} is asked which indexes aliases keep"
+    line = f"there is no MLflow database at {uri}, so no alias keeps an index" if absent else asked
     if False in shipped and (tracking_uri is None or True not in shipped):
-        line = line or f"{without_secrets(uri)} is asked which indexes aliases keep"
-        raise InputError(
-            f"{line}, but runs were shipped to another MLflow: name the one to ask with --tracking-uri (multiview sync sends it "
-            "what it lacks)"
-        )
-    if absent:
+        line = f"{line}, but runs were shipped to another MLflow: name the one to ask with --tracking-uri (multiview sync sends it what it lacks)"
+        if delete:
+            raise InputError(line)
+        print(line)
+    elif absent:
         print(f"{line}; name another with --tracking-uri")
 
     def referenced_now(report: ReportKept) -> set[ArtifactId]:

@@ -60,7 +60,8 @@ def freshness(store: Store, champion: Champion) -> Freshness:
         run, split, outcomes = _told(store, name, written[name])
         if run is None or run.pipeline != "refresh":  # such as a component `refresh-index` alone
             continue
-        if (began := split.started if split else max(outcomes.values(), default=0.0)) > newest:
+        began = split.started if split else max(outcomes.values(), default=0.0)
+        if began > newest and not run.rerun_of:
             newest, settings = began, run.config.get("refresh", {})
         if split and split.outputs[names.PASSAGES].digest == corpus.digest:
             read = max(read, split.started)
@@ -82,7 +83,7 @@ def _told(
     }
     if promote and promote.finished and (record := read_record(store, names.PROMOTION, promote.key)):
         decision, when = record.facts["decision"], promote.ended or 0.0
-        if promote.status == "found" and decision == "promote":  # by a rerun, perhaps long after
+        if promote.status == "found" and run and run.rerun_of:  # perhaps long after
             when = datetime.fromisoformat(record.created).timestamp()
         outcomes[TITLES[decision]] = when
     return run, split, {outcome: when for outcome, when in outcomes.items() if when}

@@ -119,7 +119,8 @@ class Step:
         given, read = loads(config), loads(self.configure(Config()))
         for name in (*given, *read.keys() - given.keys()):
             values = given.get(name, {})
-            section = Config.model_fields[name].annotation
+            field = Config.model_fields.get(name)
+            section = field.annotation if field else Section
             assert isinstance(section, type) and issubclass(section, Section)
             unknown = values.keys() - section.model_fields.keys()
             if differing := unknown or read.get(name, {}).keys() - values.keys():
