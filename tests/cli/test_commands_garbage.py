@@ -52,6 +52,8 @@ def test_gc_asks_for_the_mlflow_that_runs_were_shipped_to(
         store.create(claim.replace(RUN, run), b"0" * 32)
     (link := store.root.with_name("link")).symlink_to(store.root)
     multiview_command(monkeypatch, capsys, "gc", "--delete", "--store", str(link))
+    store.replace(claim, b"0" * 32)
+    multiview_command(monkeypatch, capsys, *collect)
     (team_folder := tmp_path / "team").mkdir()
     team = new_database(team_folder)
     tracking.ship(store, RUN, team)

@@ -3,7 +3,7 @@
 import contextlib
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 
 from multiview import names
 from multiview.artifacts.record import DamagedRecord, Reference, find, read_record, split_address
@@ -63,32 +63,38 @@ def _removed(store: Store, kind: str, key: str) -> str:
                 for output in state.outputs:
                     makers[output, state.key][run] = state
     removed = f"removed {store.url}/{kind}/{key}"
-    if not (reruns := _reruns(store, makers, (kind, key))):
+    if not (reruns := _reruns(store, makers, (kind, key), set())):
         return f"{removed}: the command that made it makes it again"
     commands = " && ".join(f"python -m pipelines {shlex.join(rerun)}" for rerun in reruns)
     run = next(iter(makers[kind, key]))
     return f"{removed}: the command of run {run} makes it again; or, and so for a champion's: {commands}"
 
 
-def _reruns(
-    store: Store, makers: Makers, artifact: ArtifactId, wanted: Set[ArtifactId] = frozenset()
-) -> list[list[str]]:
-    """Returns the reruns that make an artifact from what the store has; none where no run made it. `wanted` are those
-    that it is to be made for: what several runs found would lead from one to the other and back."""
+def _reruns(store: Store, makers: Makers, artifact: ArtifactId, begun: set[ArtifactId]) -> list[list[str]]:
+    """Returns the reruns that make an artifact from what the store has; none where no run made it. `begun` are those
+    that reruns were already looked for, which must not be taken for there."""
     runs = makers[artifact]
-    if not runs or artifact in wanted:
+    if not runs or artifact in begun:
         return []
-    run = next((run for run, state in runs.items() if state.status != "found"), next(iter(runs)))
-    first, others = runs[run], dict[ArtifactId, None]()
-    while gone := [(each.kind, each.key) for each in first.read if not _is_there(store, each)]:
-        others |= dict.fromkeys(each for each in gone if run not in makers[each])
-        if not (of_run := [makers[each][run] for each in gone if run in makers[each]]):
+    begun.add(artifact)
+
+    def gone(step: StepState) -> list[ArtifactId]:
+        read = {(each.kind, each.key): each for each in step.read}
+        return [each for each in read if each in begun or not _is_there(store, read[each])]
+
+    run = min(runs, key=lambda run: (bool(gone(runs[run])), runs[run].status == "found"))
+    steps, reruns = [runs[run]], list[list[str]]()
+    while missing := gone(steps[-1]):
+        for each in missing:
+            if run not in makers[each]:
+                reruns += _reruns(store, makers, each, begun)
+        above = [makers[each][run] for each in missing if run in makers[each]]
+        if not above or above[0] in steps:
             break
-        first = of_run[0]
-    before = [rerun for each in others for rerun in _reruns(store, makers, each, {*wanted, artifact})]
-    more = [] if first == runs[run] else ["--downstream"]
-    path = str(StepPath.parse(first.path).whole) if more else first.path
-    return [*before, ["rerun", path, "--from", run, "--store", store.url, *more]]
+        steps.append(above[0])
+    more = ["--downstream"][: len(steps) - 1]
+    path = str(StepPath.parse(steps[-1].path).whole) if more else steps[-1].path
+    return [*reruns, ["rerun", path, "--from", run, "--store", store.url, *more]]
 
 
 def _is_there(store: Store, reference: Reference) -> bool:
