@@ -201,8 +201,8 @@ def unevaluated(run: TrackedRun) -> list[str]:
     paths = [
         path for path in map(StepPath.parse, run.run.steps) if path.step == "evaluate" or run.run.rerun_of
     ]
-    systems = dict.fromkeys(path.system for path in paths if path.system)
-    return [] if run.system else [system for system in systems if system not in evaluations_of_run(run)]
+    systems, evaluated = dict.fromkeys(path.system for path in paths if path.system), evaluations_of_run(run)
+    return [] if run.system else [system for system in systems if system not in evaluated]
 
 
 def evaluation_paths(row: str, plan: Plan) -> dict[str, StepPath]:

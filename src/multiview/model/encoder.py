@@ -164,9 +164,7 @@ class BiEncoder(nn.Module):
                     save_adapter(encoder, folder / ADAPTER_FOLDER / part)
                     encoder = copy.deepcopy(encoder).merge_and_unload()
                 encoder.save_pretrained(folder / part)
-                self.tokenizer(
-                    ""
-                )  # its file would hold the truncation and padding of the last text, if any was read here
+                self.tokenizer("")  # else its file would hold the truncation and padding of the last text
                 self.tokenizer.save_pretrained(folder / part)
                 if self.dense:
                     save_model(self.dense[part], str(folder / part / DENSE_FILE))
