@@ -21,7 +21,8 @@ def test_settings_are_yaml_under_dotted_names():
 @pytest.mark.parametrize("setting", ["train.model=", "train.model= ", "search.rerank=\n"])
 def test_an_empty_value_as_of_an_unset_variable_is_no_null(setting):
     with pytest.raises(
-        InputError, match=r"there is no value; write (train.model|search.rerank)=null for none$"
+        InputError,
+        match=r"there is no value; write (train.model|search.rerank)=null, or \"\1=''\" for an empty text$",
     ):
         parse_setting(setting)
     assert parse_setting("model.question_prompt=''") == {"model": {"question_prompt": ""}}

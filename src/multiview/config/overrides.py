@@ -48,7 +48,9 @@ def parse_setting(setting: str) -> Overrides:
     if not equals or not all(name.split(".")):
         raise InputError(f"--set {setting}: expected SECTION.NAME=VALUE, as in encode.compute=float32")
     if not text.strip():
-        raise InputError(f"--set {setting}: there is no value; write {name}=null for none")
+        raise InputError(
+            f"--set {setting}: there is no value; write {name}=null, or \"{name}=''\" for an empty text"
+        )
     return nested(name, read_value(text, f"--set {setting}"))
 
 

@@ -48,9 +48,8 @@ def write_sentence_transformers(model: Path, folder: Path, described: Descriptio
             plain.save_pretrained(str(part), create_model_card=False)
         else:
             shutil.copytree(model, part / OWN_MODULE, ignore=shutil.ignore_patterns(".*"))
-            own = {
-                name: getattr(described, name) for name in ("language", "padding_views", "question_length")
-            }
+            names = ("language", "padding_views", "question_length")
+            own = {name: value for name in names if (value := getattr(described, name)) is not None}
             write_json(part / OWN_MODULE / "config.json", own)
             write_json(part / "modules.json", [{"idx": 0, "name": "0", "path": OWN_MODULE, "type": OWN_TYPE}])
             whole = {"model_type": "MultiVectorEncoder", "similarity_fn_name": "maxsim", **_prompts(settings)}

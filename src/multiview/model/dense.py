@@ -1,5 +1,6 @@
 """The dense layers of a sentence-transformers base, which pooled vectors pass through before they are compared."""
 
+import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from multiview.config import DenseLayer
 from multiview.errors import InputError
+from multiview.model.base_model.files import CONFIG_FILE
 
 DENSE_FILE = "dense.safetensors"
 """File with the dense layers of a saved model, beside its encoder."""
@@ -21,7 +23,8 @@ def read_dense(folder: Path, layers: Mapping[str, DenseLayer], width: int) -> nn
     Raises InputError where the weights cannot be read, are quantised or do not match `layers`.
     """
     weights: dict[str, Tensor] = {}
-    for number, name in enumerate(layers):
+    start = width
+    for number, (name, layer) in enumerate(layers.items()):
         file = folder / name / "model.safetensors"
         try:
             saved = load_file(file)
@@ -31,14 +34,18 @@ def read_dense(folder: Path, layers: Mapping[str, DenseLayer], width: int) -> nn
             ) from error
         if not all(value.is_floating_point() for value in saved.values()):
             raise InputError(f"model.base: {name}/{file.name} holds quantised weights; give the whole ones")
+        config = json.loads((folder / name / CONFIG_FILE).read_bytes())
+        meant = {"linear.weight": [layer.width, config.get("in_features")]}
+        meant |= {"linear.bias": [layer.width]} if config.get("bias", True) else {}
+        shapes = {key: list(value.shape) for key, value in saved.items()}
+        if shapes != meant or config.get("in_features") != width:
+            raise InputError(
+                f"model.base: its dense layers are not those of its config.json files: {name} has {shapes} where they mean "
+                f"{meant} for vectors of length {width}"
+            )
+        width = layer.width
         weights |= {f"{number}.{key}": value.float() for key, value in saved.items()}
-    try:
-        return make_dense(weights, layers.values(), width)
-    except RuntimeError as error:
-        problem = " ".join(str(error).split()).partition(": ")[2]
-        raise InputError(
-            f"model.base: its dense layers are not those of its config.json files ({problem})"
-        ) from error
+    return make_dense(weights, layers.values(), start)
 
 
 def make_dense(weights: Mapping[str, Tensor], layers: Iterable[DenseLayer], width: int) -> nn.Sequential:

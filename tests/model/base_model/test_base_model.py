@@ -212,6 +212,7 @@ FILES: dict[str, tuple[Change, str]] = {
 LOADED: dict[str, tuple[Change, str]] = {
     "prefix": (prefixed("net."), r"has no weights for (\S+), but for net\.\1; give .* as save_pretrained writes it"),
     "further layers": (with_one_layer, r"has weights for \S+1\S+, which its config.json leaves out"),
+    "no layers": (configured(**dict.fromkeys(("num_hidden_layers", "num_layers"), 0)), r"has weights for \S+0\S+, which its config"),
     "missing layer": (
         reweighted(lambda name, weight: None if ".1." in name else (name, weight)),
         r"has no weights for \S+\.1\.\S+; give",
@@ -232,6 +233,15 @@ LOADED: dict[str, tuple[Change, str]] = {
     "damaged tokenizer": (written("tokenizer.json", "{}"), "cannot load its tokenizer"),
 }  # fmt: skip
 """Bases that are seen not to fit when they are loaded: by their weights, and by their tokenizers."""
+ENCODERS = {
+    "empty words": (
+        reweighted(
+            lambda name, weight: (name, torch.zeros_like(weight) if "word_embeddings" in name else weight)
+        ),
+        r"has word embeddings that are all 0\.0; give an encoder such as BERT",
+    )
+}
+"""Encoders that are seen not to fit when they are loaded."""
 TOKENIZERS = ("other words", "words", "no words", "length", "damaged tokenizer")
 
 
@@ -262,7 +272,7 @@ def refused(setting: str, base: Path | str, line: str) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("setting", "kind"),
     [
-        *((BASE, kind) for kind in (*FILES, *LOADED)),
+        *((BASE, kind) for kind in (*FILES, *LOADED, *ENCODERS)),
         *((setting, "module.") for setting in (GENERATOR, TEACHER, RERANKER)),
         *((setting, kind) for setting in (GENERATOR, TEACHER) for kind in LOADED if kind not in TOKENIZERS),
     ],
@@ -270,7 +280,7 @@ def refused(setting: str, base: Path | str, line: str) -> Iterator[None]:
 def test_a_base_is_refused_by_its_files_or_when_it_is_loaded(
     bases: dict[str, Path], setting: str, kind: str, tmp_path: Path
 ) -> None:
-    base, (change, line) = tmp_path / "base", (FILES | LOADED)[kind]
+    base, (change, line) = tmp_path / "base", (FILES | LOADED | ENCODERS)[kind]
     change(Path(shutil.copytree(bases[setting], base)))
     if kind in FILES:
         with refused(setting, base, line):

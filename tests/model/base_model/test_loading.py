@@ -1,4 +1,4 @@
-"""Where a base's positions begin, and bases that are loaded at the same time."""
+"""Where a base's positions begin, texts that its tokenizer does not know, and bases that are loaded at the same time."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import Regex, normalizers
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
-from multiview.model.base_model.loading import first_position, load_encoder
+from multiview.model.base_model.loading import first_position, load_encoder, load_tokenizer, unknown_text
 
 SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
 SHIFTED = [
@@ -47,3 +48,10 @@ def test_threads_that_load_at_once_get_what_each_asked_for_and_leave_torch_as_it
         loaded = list(pool.map(lambda dtype: load_encoder(base, dtype), types))
     assert (torch.get_default_dtype(), nn.init.normal_, nn.init.ones_) == before
     assert [{weight.dtype for weight in each.parameters()} for each in loaded] == [{dtype} for dtype in types]
+
+
+def test_a_tokenizer_that_gives_texts_no_token_is_said(base: Path) -> None:
+    tokenizer = load_tokenizer(base)
+    assert not unknown_text(tokenizer, "base", ["the town"])
+    tokenizer.backend_tokenizer.normalizer = normalizers.Replace(Regex("."), "")
+    assert "has no tokens for 100% of the first passages" in unknown_text(tokenizer, "base", ["the town"])

@@ -181,6 +181,16 @@ OF_LAYERS = {"modality_config": {"text": {"method": "forward", "method_output_na
         ("config.json", "[" * 100_000, "config.json is not an object of JSON"),
         (DENSE, {"activation_function": "os.system"}, "2_Dense: .* os.system"),
         (DENSE, {"out_features": 3}, "dense layers are not those of its config.json"),
+        (
+            DENSE,
+            {"out_features": 24, "in_features": 64, "bias": False},
+            "dense layers .*: 2_Dense has .*linear.bias",
+        ),
+        (
+            DENSE,
+            {"out_features": 24, "in_features": 48},
+            "dense layers .*: 2_Dense has .* for vectors of length 64",
+        ),
         (DENSE, {"out_features": 24, "use_residual": True}, "2_Dense: .* residual is not known"),
         (DENSE, {"out_features": True}, "describes no dense layer"),
         (WEIGHTS, None, "cannot read 2_Dense/model.safetensors"),
@@ -216,12 +226,14 @@ def test_a_folder_of_another_form_is_refused_with_its_name(bare, tmp_path, file,
     [
         (lambda weight: weight * float("nan"), "gives vectors with NaN or infinity"),
         (lambda weight: weight.to(torch.int8), "2_Dense/model.safetensors holds quantised weights"),
+        (lambda weight: weight if weight.ndim > 1 else None, "2_Dense has .* where they mean .*linear.bias"),
     ],
 )
 def test_dense_layers_that_make_no_vectors_are_refused(bare, tmp_path, change, message):
     save_base(tmp_path / "base", bare, "mean", "dense")
     file = tmp_path / "base" / "2_Dense" / "model.safetensors"
-    save_file({name: change(weight) for name, weight in load_file(file).items()}, file)
+    changed = {name: change(weight) for name, weight in load_file(file).items()}
+    save_file({name: weight for name, weight in changed.items() if weight is not None}, file)
     with pytest.raises(InputError, match=f"^model.base: .*{message}"):
         BiEncoder.create(Model(base=str(tmp_path / "base"), architecture="sentence-transformer"))
 

@@ -48,6 +48,11 @@ def load_encoder(folder: Path, dtype: torch.dtype, base: str | None = None) -> L
         encoder.pooler = nn.Identity()  # some models call it
     if encoder.config.is_encoder_decoder:  # as its type says where its config.json does not
         raise InputError(f"{BASE}: {base or folder} is an encoder-decoder; give {NEEDED[BASE]}")
+    low, high = embedding_matrix(encoder).aminmax()
+    if low == high:
+        raise InputError(
+            f"{BASE}: {base or folder} has word embeddings that are all {low}; give {NEEDED[BASE]}"
+        )
     # Otherwise the first batch of short texts switches to this, for all that follow.
     if encoder.config.model_type == "big_bird":
         encoder.config.attention_type = "original_full"
@@ -96,9 +101,9 @@ def _problems(model: LoadedModel, notes: dict[str, Any], unused: tuple[str, ...]
         elif weight.is_floating_point() and not torch.stack(weight.aminmax()).isfinite().all():
             yield f"has NaN or infinity in {name}"
     prefix = f"{model.base_model_prefix}."
-    layers = {
-        match[0] for name in weights if (match := _LAYER.match(_NUMBER.sub("#", name.removeprefix(prefix))))
-    }
+    lists = (f"{name}.0." for name, module in model.named_modules() if isinstance(module, nn.ModuleList))
+    numbered = (_LAYER.match(_NUMBER.sub("#", name.removeprefix(prefix))) for name in (*weights, *lists))
+    layers = {match[0] for match in numbered if match}
     for key in unexpected:
         inner = _LAYER.match(_NUMBER.sub("#", key.removeprefix(prefix)))
         if inner and inner[0] in layers and not key.endswith(_BUFFERS):
@@ -153,7 +158,7 @@ def unknown_text(tokenizer: PreTrainedTokenizer, base: str, texts: Iterable[str]
     first = list(islice(texts, FIRST))
     read = tokenizer(first, add_special_tokens=False, truncation=True, max_length=512)["input_ids"]
     ids = [id_ for each in read for id_ in each]
-    share = ids.count(tokenizer.unk_token_id) / max(1, len(ids))
+    share = ids.count(tokenizer.unk_token_id) / len(ids) if ids else 1.0
     if share <= UNKNOWN:
         return ""
     return (
