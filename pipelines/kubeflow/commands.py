@@ -83,7 +83,7 @@ def launch(
     its end. Raises InputError if Kubeflow refuses, StepFailed if the run fails."""
     client, run = connect(connection), submission.run
     server = tracking_uri or os.environ.get(environment.MLFLOW_TRACKING_URI)
-    tracking_uri = server or connection.mlflow_ui
+    tracking_uri = server or connection.mlflow_ui or reached_by_people(submission.config.kubeflow.mlflow_uri)
     tag = _check_server(client, connection, submission)
     if found_going := going(client, connection, submission, tag, again):
         kfp_run, words, package = found_going
@@ -129,10 +129,9 @@ def _follow(
 def _show(
     submission: Submission, connection: Profile, states: list[StepState], tracking_uri: str | None
 ) -> None:
-    inside = submission.config.kubeflow.mlflow_uri
-    page = connection.mlflow_ui or tracking_uri or reached_by_people(inside)
+    page = connection.mlflow_ui or tracking_uri
     results.show_results(console, states, page)
-    if inside and not page:
+    if submission.config.kubeflow.mlflow_uri and not page:
         console.print("Look at it:   --mlflow-ui, or mlflow_ui of the profile, names MLflow's page")
 
 

@@ -121,12 +121,13 @@ def apply(
         kept = action.kind == "keep"
         if not dry_run:
             with explained(profile):
-                # Upload before deleting, as that may fail; create after deleting, or both would run.
-                create = action.kind in ("create", "replace")
-                new = _uploaded(client, profile, wanted[action.name]) if create else None
+                # Created before the old one is deleted, as that may fail; enabled afterwards, or both would run.
+                new = None
+                if action.kind in ("create", "replace"):
+                    new = client.create_recurring_run(**_uploaded(client, profile, wanted[action.name]))
                 _delete(client, action.deleted)
-                if new:
-                    client.create_recurring_run(**new)
+                if new and wanted[action.name].schedule.enabled:
+                    client.enable_recurring_run(new.recurring_run_id)
         doubles = f", and {len(action.deleted)} double deleted" if kept and action.deleted else ""
         yield f"{action.name}: {action.kind if dry_run and not kept else DONE_WORDS[action.kind]}{doubles}"
 
@@ -158,7 +159,7 @@ def _delete(client: Client, recurring_runs: Iterable[str]) -> None:
 
 
 def _uploaded(client: Client, profile: Profile, wanted: CompiledSchedule) -> dict[str, Any]:
-    """Uploads a schedule's pipeline; returns the arguments of its recurring run."""
+    """Uploads a schedule's pipeline; returns the arguments of its recurring run, which is disabled."""
     pipeline, version = start.upload(client, wanted.package)
     return {
         "experiment_id": start.experiment_id(client, profile),
@@ -170,7 +171,7 @@ def _uploaded(client: Client, profile: Profile, wanted: CompiledSchedule) -> dic
         "params": wanted.submission.parameters,
         "pipeline_id": pipeline,
         "version_id": version,
-        "enabled": wanted.schedule.enabled,
+        "enabled": False,
         "pipeline_root": profile.pipeline_root,
         "service_account": wanted.submission.config.kubeflow.service_account,
     }

@@ -147,7 +147,12 @@ class Submission:
         """Compiles a pipeline that is about to be sent. Raises InputError for a run that is too large for Argo."""
         made, schedule = self.compiled(tag), self.request.schedule
         size = estimate_size(made.text, self.request.plan)
-        limit = int(os.environ.get(environment.WORKFLOW_LIMIT) or 2**20)
+        given = os.environ.get(environment.WORKFLOW_LIMIT) or str(2**20)
+        if not given.isdecimal():
+            raise InputError(
+                f"{environment.WORKFLOW_LIMIT}: {given!r} is no number of bytes, such as {2**20}"
+            )
+        limit = int(given)
         if size > limit:
             raise InputError(
                 f"{f'schedule {schedule}: ' if schedule else ''}this run would be a workflow of about {size / 2**20:.1f} MB, "

@@ -126,6 +126,17 @@ def test_what_was_there_is_read_by_address_and_digest(run, done, encoded):
     assert done == [("encode", {"model": source_of(encoded["model"]), "passages": part})]
 
 
+def test_a_pipeline_of_another_version_that_does_not_give_an_input_is_one_line(run, done, encoded, capsys):
+    del encoded["passages"]
+    with pytest.raises(SystemExit):
+        execute("encode", run, "encode", "{}", **encoded)
+    (line,) = (each for each in capsys.readouterr().out.splitlines() if each.startswith("error: "))
+    assert line.startswith(
+        "error: encode is not given its input passages: this pipeline was compiled by another"
+    )
+    assert not done
+
+
 def test_the_log_of_a_pod_says_what_its_step_does_and_what_it_wrote_where(
     store, tmp_path, capsys, monkeypatch
 ):

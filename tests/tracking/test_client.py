@@ -1,7 +1,10 @@
 """What is said where MLflow cannot be used, in one line of plain words."""
 
 import contextlib
+import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,3 +123,12 @@ def test_a_database_that_a_full_disk_left_half_made_is_named_with_the_way_out(tm
     line = r"mlflow\.db is half made, as by a stopped run or a full disk: move it away, and multiview sync writes it anew$"
     with pytest.raises(InputError, match=line), explained(uri):
         connect(uri).search_experiments()
+
+
+def test_mlflow_sends_no_telemetry_unless_it_is_told_to(tmp_path):
+    """Its thread deletes a variable of the process, over which a request that reads all variables then fails."""
+    asked = "import os; from multiview.tracking.client import connect; connect({!r}); print(os.environ['MLFLOW_DISABLE_TELEMETRY'])"
+    command = [sys.executable, "-c", asked.format(f"sqlite:///{tmp_path}/mlflow.db")]
+    for given, found in (({}, "true"), ({"MLFLOW_DISABLE_TELEMETRY": "false"}, "false")):
+        rest = {name: value for name, value in os.environ.items() if name != "MLFLOW_DISABLE_TELEMETRY"}
+        assert subprocess.check_output(command, env={**rest, **given}, text=True).strip() == found

@@ -93,6 +93,11 @@ def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> I
     """Returns references to a step's inputs; for a shard, to that shard's file of each input that is read by shard."""
     references: dict[str, Reference | list[Reference]] = {}
     for name in declared.inputs:
+        if name not in artifacts:
+            raise InputError(
+                f"{declared.name} is not given its input {name}: this pipeline was compiled by another version of multiview; "
+                "submit it, or apply its schedule, again"
+            )
         artifact = artifacts[name]
         file = shard_file(shard) if shard and name in declared.sharded_inputs else None
         listed = isinstance(artifact, list)

@@ -44,6 +44,7 @@ PATIENCE = {
     environment.MLFLOW_RETRIES: "2",
     environment.MLFLOW_TIMEOUT: "20",
     environment.MLFLOW_PROGRESS_BAR: "false",
+    environment.MLFLOW_TELEMETRY: "true",  # its thread changes variables while requests read them, which then fail
 }
 
 

@@ -141,10 +141,11 @@ def kill_step(store: Store, run_id: str, state: StepState, uri: str) -> None:
 
 
 def close_killed(store: Store, uri: str) -> None:
-    """Ships a store's runs with a killed step, to end the MLflow runs above it; what fails is left for later."""
+    """Ships a store's runs with a killed step, to end the MLflow runs above it; what fails is left for later. The file of
+    a run that was cancelled as a whole holds its status."""
     for file in store.files(names.KILLED):
         with contextlib.suppress(Exception):
-            ship(store, file.rpartition("/")[2], uri)
+            ship(store, file.rpartition("/")[2], uri, ended=(store.read(file) or b"").decode())
             store.remove(file)
 
 

@@ -7,7 +7,7 @@ import kfp_server_api as api
 import pytest
 from mlflow import MlflowClient
 
-from multiview import tracking
+from multiview import names, tracking
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.steps.runs import Start, StepState, write_start, write_state
 from pipelines.kubeflow.connection import Connection
@@ -46,8 +46,10 @@ def test_the_reason_is_what_failed_first_since_the_run_was_started_again(tmp_pat
     assert reason(Connection(host="http://nowhere.invalid"), RunView(run), store) == "split: no text"
 
 
-def test_a_run_that_was_cancelled_is_said_to_be(kubeflow, followed, store, monkeypatch, tmp_path):
-    """Its exit handler does not run: whoever waits closes it in MLflow, where its step may not have had a second."""
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_run_that_was_cancelled_is_said_to_be(kubeflow, followed, store, monkeypatch, tmp_path, reached):
+    """Its exit handler does not run: whoever waits closes it in MLflow, or has `multiview sync` do it, since its step may not
+    have had a second."""
     uri, cluster = new_database(tmp_path), Cluster()
 
     def cancelled(run) -> None:
@@ -63,12 +65,16 @@ def test_a_run_that_was_cancelled_is_said_to_be(kubeflow, followed, store, monke
         for past in ("CANCELING", run.state):
             run.state_history.append(api.V2beta1RuntimeStatus(update_time=datetime.now(UTC), state=past))
 
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    if reached:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     printed = followed(cancelled, status=1)
     (run,) = kubeflow.runs.values()
     line = f"error: {run.display_name} was cancelled; the same command goes on from what is there\n"
     assert printed.endswith(line) and "failed" not in printed
+    if not reached:
+        tracking.sync(open_store(store), uri)
     assert {found.info.status for found in MlflowClient(uri).search_runs(["1"])} == {"KILLED"}
+    assert not open_store(store).files(names.KILLED)
 
 
 ENDED = (

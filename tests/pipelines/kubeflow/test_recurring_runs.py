@@ -160,10 +160,23 @@ def test_what_was_cut_short_is_mended_by_the_next_apply(kubeflow, apply):
     assert names(kubeflow) == ["nightly"], "the old one goes only when the new one can come"
     kubeflow.faults.append(Fault("create_recurring_run", 504, done=True))
     apply({**NIGHTLY, "cron": "0 0 5 * * *"}, status=2)
-    assert apply({**NIGHTLY, "cron": "0 0 5 * * *"}) == ["nightly: unchanged"]
+    assert apply({**NIGHTLY, "cron": "0 0 5 * * *"}) == ["nightly: replaced"]
     kubeflow.faults.append(Fault("delete_recurring_run", 503, done=True))
     assert apply({**NIGHTLY, "cron": "0 0 6 * * *"}) == ["nightly: replaced"], "gone is what was wanted"
-    assert names(kubeflow) == ["nightly"]
+    kubeflow.faults.append(Fault("enable_recurring_run", 504))
+    apply({**NIGHTLY, "cron": "0 0 7 * * *"}, status=2)
+    assert apply({**NIGHTLY, "cron": "0 0 7 * * *"}) == ["nightly: replaced"]
+    (recurring,) = kubeflow.recurring.values()
+    assert (recurring.mode, recurring.trigger.cron_schedule.cron) == ("ENABLE", "0 0 7 * * *")
+
+
+@pytest.mark.parametrize("code", [400, 403, 500])
+def test_a_schedule_stays_where_the_one_in_its_place_is_refused(kubeflow, apply, code):
+    apply(NIGHTLY)
+    before = dict(kubeflow.recurring)
+    kubeflow.faults.append(Fault("create_recurring_run", code))
+    apply({**NIGHTLY, "cron": "0 0 5 * * *"}, status=2)
+    assert kubeflow.recurring == before and [run.mode for run in before.values()] == ["ENABLE"]
 
 
 @pytest.mark.parametrize(

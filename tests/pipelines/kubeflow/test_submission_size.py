@@ -67,6 +67,9 @@ def test_a_run_that_no_parts_make_smaller_is_told_what_does_and_a_controller_wit
             submission(request, tmp_path).package("")
     monkeypatch.setenv("MAX_WORKFLOW_SIZE", str(3 * 2**20))
     assert submission(shards, tmp_path).package("")
+    monkeypatch.setenv("MAX_WORKFLOW_SIZE", "3Mi")
+    with pytest.raises(InputError, match="MAX_WORKFLOW_SIZE: '3Mi' is no number of bytes, such as 1048576$"):
+        submission(shards, tmp_path).package("")
 
 
 def test_a_part_keeps_its_own_fusions_and_baseline():
