@@ -5,7 +5,7 @@ same name, so one that differs is deleted and created again."""
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 from multiview.config import canonical_json, text_sha256
 from multiview.config.overrides import gather, merge
@@ -122,9 +122,8 @@ def apply(
         if not dry_run:
             with explained(profile):
                 # Created before the old one is deleted, as that may fail; enabled afterwards, or both would run.
-                new = None
-                if action.kind in ("create", "replace"):
-                    new = client.create_recurring_run(**_uploaded(client, profile, wanted[action.name]))
+                create = action.kind in ("create", "replace")
+                new = _created(client, profile, wanted[action.name]) if create else None
                 _delete(client, action.deleted)
                 if new and wanted[action.name].schedule.enabled:
                     client.enable_recurring_run(new.recurring_run_id)
@@ -158,20 +157,20 @@ def _delete(client: Client, recurring_runs: Iterable[str]) -> None:
                 raise
 
 
-def _uploaded(client: Client, profile: Profile, wanted: CompiledSchedule) -> dict[str, Any]:
-    """Uploads a schedule's pipeline; returns the arguments of its recurring run, which is disabled."""
+def _created(client: Client, profile: Profile, wanted: CompiledSchedule) -> ApiObject:
+    """Uploads a schedule's pipeline; returns its recurring run, which is disabled."""
     pipeline, version = start.upload(client, wanted.package)
-    return {
-        "experiment_id": start.experiment_id(client, profile),
-        "job_name": wanted.schedule.name,
-        "description": wanted.description,
-        "cron_expression": wanted.schedule.cron,
-        "max_concurrency": 1,
-        "no_catchup": True,
-        "params": wanted.submission.parameters,
-        "pipeline_id": pipeline,
-        "version_id": version,
-        "enabled": False,
-        "pipeline_root": profile.pipeline_root,
-        "service_account": wanted.submission.config.kubeflow.service_account,
-    }
+    return client.create_recurring_run(
+        experiment_id=start.experiment_id(client, profile),
+        job_name=wanted.schedule.name,
+        description=wanted.description,
+        cron_expression=wanted.schedule.cron,
+        max_concurrency=1,
+        no_catchup=True,
+        params=wanted.submission.parameters,
+        pipeline_id=pipeline,
+        version_id=version,
+        enabled=False,
+        pipeline_root=profile.pipeline_root,
+        service_account=wanted.submission.config.kubeflow.service_account,
+    )
