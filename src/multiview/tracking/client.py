@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from multiview import environment, names
 from multiview.artifacts.local_store import sync
 from multiview.artifacts.store import MORE_THAN_A_NAME, LocalStore, Store
-from multiview.errors import InputError, repeats_header, without_secrets
+from multiview.errors import InputError, repeats_header
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
