@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from urllib3 import Retry
 
-from multiview import names, tracking
+from multiview import tracking
 from multiview.artifacts.store import Store
 from multiview.cli.console import Console
 from multiview.config import JsonObject
@@ -78,15 +78,12 @@ def follow(
             else:
                 view, states = _end(connection, kfp_run.run_id, tasks, submission, None), []
             if view.cancelled and store:
-                told = f"{names.KILLED}/{run.id}"
+                # What fails is left to the next run in the store, or to `multiview sync`.
                 with contextlib.suppress(Exception):
-                    store.replace(told, b"KILLED")
-                with contextlib.suppress(
-                    Exception
-                ):  # else the next run in the store or `multiview sync` does it
+                    tracking.note_cancelled(store, run.id)
+                with contextlib.suppress(Exception):
                     if tracking_uri:
                         tracking.ship(store, run.id, tracking_uri, ended="KILLED")
-                        store.remove(told)
             if view.unsuccessful:
                 raise StepFailed(reason(connection, view, store, tracking_uri), bad_input=False)
     except InputError as error:

@@ -121,12 +121,9 @@ def apply(
         kept = action.kind == "keep"
         if not dry_run:
             with explained(profile):
-                # Created before the old one is deleted, as that may fail; enabled afterwards, or both would run.
-                create = action.kind in ("create", "replace")
-                new = _created(client, profile, wanted[action.name]) if create else None
-                _delete(client, action.deleted)
-                if new and wanted[action.name].schedule.enabled:
-                    client.enable_recurring_run(new.recurring_run_id)
+                if action.kind in ("create", "replace"):
+                    _create(client, profile, wanted[action.name])
+                _delete(client, action.deleted)  # last, so that a refused replacement leaves the old one
         doubles = f", and {len(action.deleted)} double deleted" if kept and action.deleted else ""
         yield f"{action.name}: {action.kind if dry_run and not kept else DONE_WORDS[action.kind]}{doubles}"
 
@@ -157,10 +154,10 @@ def _delete(client: Client, recurring_runs: Iterable[str]) -> None:
                 raise
 
 
-def _created(client: Client, profile: Profile, wanted: CompiledSchedule) -> ApiObject:
-    """Uploads a schedule's pipeline; returns its recurring run, which is disabled."""
+def _create(client: Client, profile: Profile, wanted: CompiledSchedule) -> None:
+    """Uploads a schedule's pipeline and makes its recurring run."""
     pipeline, version = start.upload(client, wanted.package)
-    return client.create_recurring_run(
+    client.create_recurring_run(
         experiment_id=start.experiment_id(client, profile),
         job_name=wanted.schedule.name,
         description=wanted.description,
@@ -170,7 +167,7 @@ def _created(client: Client, profile: Profile, wanted: CompiledSchedule) -> ApiO
         params=wanted.submission.parameters,
         pipeline_id=pipeline,
         version_id=version,
-        enabled=False,
+        enabled=wanted.schedule.enabled,
         pipeline_root=profile.pipeline_root,
         service_account=wanted.submission.config.kubeflow.service_account,
     )

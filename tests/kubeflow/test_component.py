@@ -126,9 +126,10 @@ def test_what_was_there_is_read_by_address_and_digest(run, done, encoded):
     assert done == [("encode", {"model": source_of(encoded["model"]), "passages": part})]
 
 
-def test_a_pipeline_of_another_version_that_does_not_give_an_input_is_one_line(run, done, encoded):
-    del encoded["passages"]
-    line = "^error: encode is not given its input passages: this pipeline was compiled by another version"
+@pytest.mark.parametrize("lacking", ["passages", "embeddings"])
+def test_a_pipeline_of_another_version_that_lacks_an_input_or_output_is_one_line(run, done, encoded, lacking):
+    del encoded[lacking]
+    line = f"^error: encode is not given {lacking}: this pipeline was compiled by another version"
     with pytest.raises(SystemExit, match=line):
         execute("encode", run, "encode", "{}", **encoded)
     assert not done

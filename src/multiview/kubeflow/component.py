@@ -90,14 +90,17 @@ def execute(
 
 
 def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> Inputs:
-    """Returns references to a step's inputs; for a shard, to that shard's file of each input that is read by shard."""
-    references: dict[str, Reference | list[Reference]] = {}
-    for name in declared.inputs:
+    """Returns references to a step's inputs; for a shard, to that shard's file of each input that is read by shard. Raises
+    InputError if the pipeline lacks an input or output."""
+    figures = [names.METRICS] if declared.figures_path else []
+    for name in (*declared.inputs, *declared.outputs, *declared.forwards, *figures):
         if name not in artifacts:
             raise InputError(
-                f"{declared.name} is not given its input {name}: this pipeline was compiled by another version of multiview; "
-                "submit it, or apply its schedule, again"
+                f"{declared.name} is not given {name}: this pipeline was compiled by another version of multiview; submit it, "
+                "or apply its schedule, again"
             )
+    references: dict[str, Reference | list[Reference]] = {}
+    for name in declared.inputs:
         artifact = artifacts[name]
         file = shard_file(shard) if shard and name in declared.sharded_inputs else None
         listed = isinstance(artifact, list)

@@ -73,7 +73,7 @@ def open_run(
     write_start(opened, job, Start(run=run.id))
     for step in (OPEN_RUN, CLOSE_RUN):  # they may have failed in an earlier start
         remove_state(opened, run.id, step)
-    opened.remove(f"{names.KILLED}/{run.id}")  # it goes on
+    opened.remove(f"{names.RUNS}/{run.id}/{names.CANCELLED}")
     mlflow = None
     if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
         from multiview import tracking

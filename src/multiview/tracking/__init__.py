@@ -22,6 +22,7 @@ from multiview.tracking.registry import (
 from multiview.tracking.shipping import (
     close_killed,
     kill_step,
+    note_cancelled,
     ship,
     ship_live,
     ship_step_live,

@@ -75,7 +75,7 @@ def connect(uri: str, writes: bool = True) -> MlflowClient:
     _check_file(uri, writes)
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
-    os.environ[environment.MLFLOW_QUIET] = "true"  # else it prints the address of each run that ends, secrets included
+    os.environ[environment.MLFLOW_QUIET] = "true"  # or it prints addresses, passwords included
     from mlflow import MlflowClient
 
     for chatty in ("alembic", "mlflow", "urllib3"):  # they also raise every error that they log

@@ -169,7 +169,7 @@ class Shipment:
 
     def end(self, parent: str) -> None:
         """Sets the whole run's status by its steps; once it has ended, also its description and the gate's decision."""
-        status = self.ended or status_of(self.states, self.run.steps)
+        status = status_of(self.states, self.run.steps, self.ended)
         now = self.client.get_run(parent)
         if status != "RUNNING":
             set_description(self.client, now, description(self.store, self.run, self.states, self.corpus))

@@ -67,9 +67,13 @@ def ship(
                 store.remove(marker)  # so that its end is shipped again, even if all its steps are found
             return True
         lines = _contents(store, run, states)  # what is written from now on is for the next shipment
+        if store.read(f"{names.RUNS}/{run_id}/{names.CANCELLED}") is not None:
+            lines.append(names.CANCELLED)
         new = ended or store.read(marker) != _fingerprint(lines, uri)
         if new:
-            shipment = Shipment(store, run, uri, states, ended)
+            shipment = Shipment(
+                store, run, uri, states, ended or ("KILLED" if names.CANCELLED in lines else None)
+            )
             shipment.end(_ship(shipment, states))
         if any(state.step == "promote" and names.PROMOTION in state.outputs for state in states):
             mirror(store, uri)
@@ -140,12 +144,18 @@ def kill_step(store: Store, run_id: str, state: StepState, uri: str) -> None:
         client.set_terminated(claimed.decode(), "KILLED")
 
 
+def note_cancelled(store: Store, run_id: str) -> None:
+    """Notes that a run was cancelled as a whole, for every shipment from now on, until the run is opened again."""
+    store.replace(f"{names.RUNS}/{run_id}/{names.CANCELLED}", b"")
+    store.replace(f"{names.KILLED}/{run_id}", b"")
+
+
 def close_killed(store: Store, uri: str) -> None:
-    """Ships a store's runs with a killed step, to end the MLflow runs above it; what fails is left for later. The file of
-    a run that was cancelled as a whole holds its status."""
+    """Ships a store's runs that were cancelled or had a step killed, to end their MLflow runs; what fails is left for
+    later."""
     for file in store.files(names.KILLED):
         with contextlib.suppress(Exception):
-            ship(store, file.rpartition("/")[2], uri, ended=(store.read(file) or b"").decode())
+            ship(store, file.rpartition("/")[2], uri)
             store.remove(file)
 
 

@@ -160,14 +160,13 @@ def test_what_was_cut_short_is_mended_by_the_next_apply(kubeflow, apply):
     assert names(kubeflow) == ["nightly"], "the old one goes only when the new one can come"
     kubeflow.faults.append(Fault("create_recurring_run", 504, done=True))
     apply({**NIGHTLY, "cron": "0 0 5 * * *"}, status=2)
-    assert apply({**NIGHTLY, "cron": "0 0 5 * * *"}) == ["nightly: replaced"]
+    assert apply({**NIGHTLY, "cron": "0 0 5 * * *"}) == ["nightly: unchanged, and 1 double deleted"]
     kubeflow.faults.append(Fault("delete_recurring_run", 503, done=True))
     assert apply({**NIGHTLY, "cron": "0 0 6 * * *"}) == ["nightly: replaced"], "gone is what was wanted"
-    kubeflow.faults.append(Fault("enable_recurring_run", 504))
+    kubeflow.faults.append(Fault("delete_recurring_run", 403))
     apply({**NIGHTLY, "cron": "0 0 7 * * *"}, status=2)
-    assert apply({**NIGHTLY, "cron": "0 0 7 * * *"}) == ["nightly: replaced"]
-    (recurring,) = kubeflow.recurring.values()
-    assert (recurring.mode, recurring.trigger.cron_schedule.cron) == ("ENABLE", "0 0 7 * * *")
+    assert apply({**NIGHTLY, "cron": "0 0 7 * * *"}) == ["nightly: unchanged, and 1 double deleted"]
+    assert names(kubeflow) == ["nightly"]
 
 
 @pytest.mark.parametrize("code", [400, 403, 500])
