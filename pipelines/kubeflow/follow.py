@@ -81,9 +81,8 @@ def follow(
                 # What fails is left to the next run in the store, or to `multiview sync`.
                 with contextlib.suppress(Exception):
                     tracking.note_cancelled(store, run.id)
-                with contextlib.suppress(Exception):
                     if tracking_uri:
-                        tracking.ship(store, run.id, tracking_uri, ended="KILLED")
+                        tracking.ship(store, run.id, tracking_uri)
             if view.unsuccessful:
                 raise StepFailed(reason(connection, view, store, tracking_uri), bad_input=False)
     except InputError as error:

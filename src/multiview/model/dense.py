@@ -23,7 +23,7 @@ def read_dense(folder: Path, layers: Mapping[str, DenseLayer], width: int) -> nn
     Raises InputError where the weights cannot be read, are quantised or do not match `layers`.
     """
     weights: dict[str, Tensor] = {}
-    start = width
+    inputs = width
     for number, (name, layer) in enumerate(layers.items()):
         file = folder / name / "model.safetensors"
         try:
@@ -38,14 +38,14 @@ def read_dense(folder: Path, layers: Mapping[str, DenseLayer], width: int) -> nn
         meant = {"linear.weight": [layer.width, config.get("in_features")]}
         meant |= {"linear.bias": [layer.width]} if config.get("bias", True) else {}
         shapes = {key: list(value.shape) for key, value in saved.items()}
-        if shapes != meant or config.get("in_features") != width:
+        if shapes != meant or config.get("in_features") != inputs:
             raise InputError(
                 f"model.base: its dense layers are not those of its config.json files: {name} has {shapes} where they mean "
-                f"{meant} for vectors of length {width}"
+                f"{meant} for vectors of length {inputs}"
             )
-        width = layer.width
+        inputs = layer.width
         weights |= {f"{number}.{key}": value.float() for key, value in saved.items()}
-    return make_dense(weights, layers.values(), start)
+    return make_dense(weights, layers.values(), width)
 
 
 def make_dense(weights: Mapping[str, Tensor], layers: Iterable[DenseLayer], width: int) -> nn.Sequential:
