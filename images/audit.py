@@ -12,26 +12,30 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 IMAGES = Path(__file__).resolve().parent
 LOCKS = sorted(IMAGES.rglob("*.lock"))
 SERVICES = ("pypi", "osv")
-PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;+\\]+)", re.MULTILINE)
+PINNED = re.compile(r"^([A-Za-z0-9._-]+)={2,3}([^\s;+\\]+)", re.MULTILINE)
 """A locked package; the local part of a version, such as +cpu, is in no list of vulnerabilities."""
 ACCEPTED: Mapping[str, str] = {}
 """Vulnerabilities that do not concern the images, by their ids, with the reason."""
 
 
-def locked(files: Iterable[Path]) -> list[str]:
-    """Returns each package of some locks once, as `name==version`."""
-    pins = (match for file in files for match in PINNED.finditer(file.read_text(encoding="utf-8")))
-    return sorted({f"{match[1].lower()}=={match[2]}" for match in pins})
+def locked(file: Path) -> list[str]:
+    """Returns the packages of a lock, as `name==version`."""
+    pins = PINNED.finditer(file.read_text(encoding="utf-8"))
+    return sorted(f"{match[1].lower()}=={match[2]}" for match in pins)
 
 
 def ask(service: str, pins: Iterable[str]) -> list[dict[str, Any]] | None:
-    """Returns what pip-audit says of each package; None where the service does not answer for any of them."""
+    """Returns what pip-audit says of each package; None where the service does not answer for any of them.
+
+    pip-audit takes one version of a package only, so it is asked lock by lock.
+    """
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write("\n".join(pins) + "\n")
         file.flush()
@@ -65,16 +69,18 @@ def report(packages: Iterable[Mapping[str, Any]], service: str) -> tuple[list[st
 
 
 def main() -> int:
-    pins = locked(LOCKS)
+    locks = [locked(file) for file in LOCKS]
     for service in SERVICES:
         # One package tells in a second or two whether the service answers.
-        if ask(service, pins[:1]) and (packages := ask(service, pins)):
-            lines, vulnerable = report(packages, service)
+        answers = [ask(service, pins) for pins in locks] if ask(service, locks[0][:1]) else [None]
+        if None not in answers:
+            packages = {(each["name"], each.get("version")): each for each in chain(*filter(None, answers))}
+            lines, vulnerable = report(packages.values(), service)
             print(*lines, sep="\n", file=sys.stderr if vulnerable else sys.stdout)
             return int(vulnerable)
     services = " nor ".join(SERVICES)
     print(
-        f"{len(pins)} locked packages: neither {services} answers, so vulnerabilities were not looked for",
+        f"{len({*chain(*locks)})} locked packages: neither {services} answers, so vulnerabilities were not looked for",
         file=sys.stderr,
     )
     return 0

@@ -10,12 +10,33 @@ from images import audit
 from tests.fixtures.project import ROOT
 
 
-def test_every_locked_package_is_asked_for_once():
-    assert {lock.name for lock in audit.LOCKS} >= {"requirements.lock", "build.lock", "steps.lock"}
-    pins = audit.locked(audit.LOCKS)
-    assert len(pins) > 150 and pins == sorted(set(pins))
-    assert any(pin.startswith("torch==") for pin in pins)
+def test_pip_audit_takes_every_locked_package(monkeypatch):
+    """Also torch's build for GPUs, whose version is pinned with ===."""
+    run, done = subprocess.run, list[subprocess.CompletedProcess[str]]()
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **kw: done.append(run([*command, "--dry-run"], **kw)) or done[0]
+    )
+    pins = audit.locked(audit.IMAGES / "gpu" / "requirements.lock")
+    audit.ask("pypi", pins)
+    assert f"would have audited {len(pins)} packages" in done[0].stderr, done[0].stderr
     assert not [pin for pin in pins if "+" in pin or pin.count("==") != 1]
+
+
+def test_each_lock_is_asked_for_and_each_package_reported_once(monkeypatch, capsys):
+    """Locks may have two versions of a package."""
+    asked = []
+
+    def ask(service, pins):
+        asked.append([*pins])
+        parts = [pin.split("==") for pin in pins]
+        return [{"name": name, "version": version, "vulns": []} for name, version in parts]
+
+    monkeypatch.setattr(audit, "ask", ask)
+    assert audit.main() == 0
+    assert {lock.name for lock in audit.LOCKS} >= {"requirements.lock", "build.lock", "steps.lock"}
+    pins = {pin for lock in audit.LOCKS for pin in audit.locked(lock)}
+    assert "torch==2.13.0" in pins and {pin for each in asked for pin in each} == pins
+    assert f"knows no vulnerability of {len(pins)} packages" in capsys.readouterr().out
 
 
 def test_a_vulnerability_is_named_with_its_mending(monkeypatch):
