@@ -12,6 +12,7 @@ import pytest
 
 from multiview import tracking
 from multiview.artifacts.store import LocalStore
+from multiview.cli.inspection import show_inspection
 from multiview.config import JsonObject
 from multiview.config.overrides import gather, merge
 from multiview.data.reading.files import shown_names
@@ -160,7 +161,7 @@ def test_a_secret_for_mlflow_is_in_its_header_alone(
 SOURCES = {"FIRST": "first", "SECOND": "second"}
 
 
-def test_a_source_s_password_and_signature_are_in_no_record_and_no_event(
+def test_a_source_s_password_and_signature_are_in_no_record_no_event_and_no_inspection(
     website: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd
 ) -> None:
     """Of two files of one name, which messages tell apart by their addresses."""
@@ -187,6 +188,7 @@ def test_a_source_s_password_and_signature_are_in_no_record_and_no_event(
     inprocess.run_plan(plan, store)
     shipped, failed = tracking.sync(store, project.tracking)
     assert shipped == ["run"] and not failed
+    show_inspection((), (), ["corpus.source=${FIRST}", "questions.source=${FIRST}", "corpus.shards=1"])
     assert store.files("passages") and not leaked(*capfd.readouterr())
     assert files_with_secrets(tmp_path / "project") == []
 

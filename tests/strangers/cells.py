@@ -40,10 +40,14 @@ CELLS = (
             " ['Mirja Toll', 'Toll'] ": TOLL,
             "('Mirja Toll', 'Toll')": TOLL,
             "{'Mirja Toll', 'Toll'}": TOLL,
+            "{'Toll', 'Mirja Toll'}": TOLL[::-1],
+            "{1, 'Toll'}": ("1", "Toll"),
+            "{1311,1310}": ("1311", "1310"),
             '["Mirja Toll", "Toll"]': TOLL,
             "['Toll']": ("Toll",),
             "[1310 1311]": ("1310", "1311"),
             "[1310. 1311.]": ("1310", "1311"),
+            "[1310.0, 1.5, -0.25]": ("1310", "1.5", "-0.25"),
             "founded it (1310)": ("founded it (1310)",),
             "(1310)": ("(1310)",),
             "Mirja Toll": ("Mirja Toll",),
@@ -61,9 +65,15 @@ CELLS = (
             "[007]",
             "[07 1310]",
             "[1.2.3]",
+            "[12_3]",
+            "{12_3,4}",
+            "[1.10]",
+            "[.5]",
+            "[1e5]",
+            "[0x10]",
+            "['Toll', 2.50]",
             "[Mirja Toll, Toll]",
             "[sic]",
-            "{1, 'Toll'}",
             "{{Toll}}",
             "{{1}}",
             "['Mirja Toll', 'Tol",
@@ -77,6 +87,13 @@ CELLS = (
         )
     }
     | {
+        "gold passages and their grades in arrays of Postgres's, of which the second one is judged highest": Case(
+            {
+                "p.jsonl": lines(*({"id": n, "text": f"Orlen {n}."} for n in ("3", "7", "9"))),
+                "q.csv": 'qid,question,positive_ids,relevance\nq1,Who?,"{7,3}","{1,3}"\nq2,Where?,{9},{2}\n',
+            },
+            questions=[("Who?", (), ("7", "3")), ("Where?", (), ("9",))],
+        ),
         "gold passages as Postgres writes them": Case({"p.jsonl": LINES, "q.csv": 'qid,question,positive_ids\nq1,Who?,"{t0,t1}"\n'}, ("positive_ids", "looks like a list")),
         "answers that no gold passage holds": Case(
             asked("Toll|Mirja Toll"),

@@ -15,7 +15,7 @@ from multiview.data.questions import Question
 from multiview.data.reading.formats import FORMATS
 from multiview.data.reading.qrels import SETTING, Use
 from multiview.data.reading.tables import Row
-from multiview.errors import Problems, counted, safe
+from multiview.errors import Problems, counted, safe, without_secrets
 
 TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}
 ID_SHARE = 0.3
@@ -85,7 +85,7 @@ def _print_heading(console: Console, inspection: Inspection, use: Use) -> None:
     console.print(Text(TITLES[use], "bold"))
     files = inspection.formats[use]
     for file, name in list(files.items())[:FILES]:
-        console.print(f"  {file}: {FORMATS[name].about}", soft_wrap=True)
+        console.print(f"  {without_secrets(file)}: {FORMATS[name].about}", soft_wrap=True)
     if len(files) > FILES:
         console.print(f"  and {counted(len(files) - FILES, 'more file')}")
 

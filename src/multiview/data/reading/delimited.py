@@ -106,32 +106,43 @@ LIST_LIKE = re.compile(
 ADJACENT = re.compile(r"['\"]\s*['\"]")
 """Two strings without a comma between them, or one string that is empty or contains a quote."""
 VALUES = (tokenize.STRING, tokenize.NUMBER)
+QUOTED = re.compile(r"""(["'])(\\.|(?!\1).)*\1""", re.DOTALL)
+NUMBER = re.compile(r"(?<![\w.])\.?[0-9](?:[\w.]|(?<=e)[+-])*")
 UNPARSED = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError)
 
 
 def parse_list(cell: object, place: str) -> object:
     """Returns the list that a cell holds, as JSON, Python or NumPy writes it; any other cell is returned unchanged.
 
-    Raises InputError, which begins with `place`, for a cell that only looks like a list and would pass for one value.
+    Raises InputError, which begins with `place`, for a cell that only looks like a list and would pass for one value, and
+    for a bare id like 12_3 or 1.10, which would become another number.
 
     >>> parse_list("['a' 'b']", ""), parse_list("a, b", "")
     (['a', 'b'], 'a, b')
     """
     if not isinstance(cell, str) or not LIST_LIKE.fullmatch(text := cell.strip()):
         return cell
-    for parse in (json.loads, _literal):
+    if text.startswith("{"):  # a set, or an array of Postgres's, which may pair with another one
+        text = f"[{text[1:-1]}]"
+    fault = "and is no list of JSON's or Python's"
+    if changed := next((each for each in NUMBER.findall(QUOTED.sub(" ", text)) if not _is_kept(each)), ""):
+        fault = f"in which {changed} is no number as JSON writes it"
+    for parse in () if changed else (json.loads, _literal):
         with contextlib.suppress(*UNPARSED):
-            if isinstance(value := parse(text), list | tuple | set):
-                return sorted(value) if isinstance(value, set) else list(value)
-    line = f"{place} {cell!r:.80} looks like a list and is no list of JSON's or Python's"
-    raise InputError(f'{line}; write it as JSON, as in ["a", "b"]')
+            if isinstance(value := parse(text), list | tuple) and not any(isinstance(v, set) for v in value):
+                return list(value)
+    raise InputError(f'{place} {cell!r:.80} looks like a list {fault}; write it as JSON, as in ["a", "b"]')
+
+
+def _is_kept(number: str) -> bool:
+    """Whether Python writes a number as it is written here, or as NumPy does, without the zero of 1.0."""
+    with contextlib.suppress(*UNPARSED):
+        return repr(ast.literal_eval(number)) in (number, f"{number}0")
+    return False
 
 
 def _literal(text: str) -> object:
-    """Returns the value that Python or NumPy wrote.
-
-    Raises ValueError if Python would join adjacent strings in it, or cut a value in two, as 007 or 1.2.3.
-    """
+    """Returns the value that Python or NumPy wrote. Raises ValueError if Python would join adjacent strings in it."""
     if not ADJACENT.search(text):
         with contextlib.suppress(*UNPARSED):
             return ast.literal_eval(text)
