@@ -14,11 +14,10 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from multiview import tracking
+from multiview import names, tracking
 from multiview.artifacts.scratch import remove_scratch
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
-from multiview.names import PASSAGES
 from multiview.plans.plan import Output, Outputs, Plan
 from multiview.steps.execution import find_outputs, references_of, run_step
 from multiview.steps.path import StepPath
@@ -85,7 +84,9 @@ def execute(plan: Plan, run: Run, store: Store) -> dict[str, StepState]:
     states by path."""
     outputs: Outputs = {}
     ended: dict[str, StepState] = {}
-    nodes = sorted(plan.nodes.values(), key=lambda node: bool(node.inputs) or PASSAGES in node.step.outputs)
+    nodes = sorted(
+        plan.nodes.values(), key=lambda node: bool(node.inputs) or names.PASSAGES in node.step.outputs
+    )
     for node in nodes:
         for path in node.paths():
             reporter = StepReporter(store, run.id, str(path), node.step.name)
@@ -141,7 +142,8 @@ def ship_or_say(store: Store, run: Run, uri: str, ended: str | None = None) -> s
 
 
 def dry_run_lines(plan: Plan, store: Store) -> Iterator[str]:
-    """Yields a line per step of a plan. Raises InputError for sources that do not exist."""
+    """Yields a line per step of a plan. Raises InputError for a store that cannot be read, and for missing sources."""
+    store.folders(names.RUNS)
     plan.fingerprints(store)
     found = found_states(plan, store)
     for path in plan.paths():

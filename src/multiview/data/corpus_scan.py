@@ -186,6 +186,9 @@ class CorpusScan:
         if not self.rows:
             raise InputError(f"{', '.join(self.formats)}: no passages in it; see corpus.source")
         self._remark_sources()
+        for id_ in sorted(self.answers.cut & self.rows.keys()):
+            line = f": {id_!r} is also the id of an article that questions name; rename the article"
+            self._problem(self.rows[id_], "passages with the id of a cut article", line)
         self.answers.finish()
         self.train, self.dev = (list(map(self.answers.updated, each)) for each in (self.train, self.dev))
 

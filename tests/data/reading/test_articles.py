@@ -118,6 +118,19 @@ def test_questions_about_an_article_find_the_passages_that_hold_their_answer(tmp
     assert done.events.facts["dropped_questions"] == 1
 
 
+def test_an_article_that_is_called_like_a_piece_of_another_is_refused_where_questions_name_it(tmp_path):
+    """Its answer would be looked for in the other one's piece, or that one taken for gold."""
+    rows = [{"id": "r", "text": "one two three"}, {"id": "r-1", "text": "four"}]
+    corpus = Corpus(source=(write(tmp_path / "p.jsonl", rows),), cut="words", cut_length=2, shards=1)
+    train, dev = asked(tmp_path, {"answers": ["yes"], "positive_ids": "r-1"}, gold="r-0")
+    questions = Questions(source=(train,), dev_source=(dev,), free_answers=True)
+    with pytest.raises(InputError, match=r"piece 2: 'r-1' is also the id of an article that questions name"):
+        Done(tmp_path / "out", corpus, questions)
+    train, dev = asked(tmp_path, {"answers": ["four"], "positive_ids": "r-1-0"}, gold="r-0")
+    again = Done(tmp_path / "again", corpus, Questions(source=(train,), dev_source=(dev,), free_answers=True))
+    assert again.ids == ["r-0", "r-1", "r-1-0"]
+
+
 def test_long_texts_of_a_table_are_cut_when_asked(tmp_path):
     rows = [{"id": "a", "text": "one two three four five", "year": 7}, {"id": "b", "text": "six"}]
     table = write(tmp_path / "p.jsonl", rows)

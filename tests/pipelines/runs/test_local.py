@@ -19,12 +19,16 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli.lookup import Lookup
 from multiview.config import canonical_json
+from multiview.errors import InputError
 from multiview.lineage.trace import flaws, trace
+from multiview.plans.request import Request
 from multiview.steps.runs import Run, RunReference, read_state
 from multiview.steps.table import step
 from multiview.tracking import shipping
 from pipelines.runs import local, progress
 from pipelines.runs.rerun import cut, verify
+from tests.fixtures.bucket import free_port
+from tests.fixtures.bucket_kinds import without_sleep
 from tests.fixtures.documented import words
 from tests.fixtures.project import PATHS, ROOT, Project
 
@@ -189,6 +193,14 @@ def test_a_dry_run_or_rerun_says_what_it_would_do_and_does_nothing(project, trai
     steps = [line.split()[1] for line in output.splitlines() if line.split()[:1] == ["runs"]]
     assert steps == PATHS[9:]
     assert project.runs() == [trained]
+
+
+def test_a_dry_run_never_takes_a_store_that_cannot_be_read_for_an_empty_one(monkeypatch):
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setattr("gcsfs.retry.asyncio", without_sleep())
+    plan = Request.from_settings("training", "demo", []).plan
+    with pytest.raises(InputError, match=r"^gs://unread/store: the server cannot be reached"):
+        next(local.dry_run_lines(plan, open_store("gs://unread/store")))
 
 
 @pytest.mark.documented("python -m pipelines rerun camvr/round-2/encode ")
