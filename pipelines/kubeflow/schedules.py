@@ -149,9 +149,11 @@ def read_statuses(
 
 
 def corpora(stores: Iterable[str]) -> Iterator[StatusLine]:
-    """Yields how old the champion's corpus is, for each store that has a champion and can be read from here."""
-    for store in filter(None, map(readable, sorted(set(stores)))):
-        if champion := current(store):
+    """Yields how old the champion's corpus is, for each store that has a champion; an alarm if it cannot be read."""
+    for url in sorted({*stores} - {""}):
+        if not (store := readable(url)):
+            yield StatusLine(f"{url}: cannot be read from here, so the age of its corpus is not known", True)
+        elif champion := current(store):
             fresh = freshness(store, champion)
             line = f"{store.url}: champion {champion.number}, {fresh.notice or fresh}"
             yield StatusLine(line, alarm=bool(fresh.notice))

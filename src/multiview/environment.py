@@ -81,8 +81,8 @@ MLFLOW_URI = "MULTIVIEW_MLFLOW_URI"
 """The MLflow server of a pod's settings, with which MLFLOW_TRACKING_URI is compared."""
 
 NODES = "MULTIVIEW_NODES"
-"""The JSON of the TrainJob, without its task, in which a step trains; unset: it trains in its own pod. The first and
-the last pod of a run have that of one such step."""
+"""The JSON of the TrainJob, without its task, in which a step trains; unset: it trains in its own pod. The first pod of
+a run has that of one such step."""
 
 TERMINATION_LOG = "MULTIVIEW_TERMINATION_LOG"
 """The file whose text Kubernetes puts into a pod's status; unset: `/dev/termination-log`."""

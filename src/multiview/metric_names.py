@@ -73,7 +73,7 @@ def view_wins(view: int) -> str:
 
 def of_group(group: str, metric: str) -> str:
     """`metric` of one group: a system (`accuracy_at_5/camvr`), a subset of the questions or another ranking
-    (`accuracy_at_5/title_merged`, `…/answer_view`). MLflow draws the groups of one metric side by side."""
+    (`accuracy_at_5/answer_view`). MLflow draws the groups of one metric side by side."""
     return f"{metric}/{group}"
 
 

@@ -12,7 +12,7 @@ from multiview.artifacts import servers
 from multiview.artifacts.store import open_store
 from multiview.data.reading.files import open_stream
 from multiview.data.reading.sources import expand_source
-from multiview.errors import InputError
+from multiview.errors import InputError, one_line
 from tests.fixtures.bucket import free_port
 from tests.fixtures.bucket_kinds import without_sleep
 from tests.fixtures.servers import Handler, answering_by
@@ -102,6 +102,13 @@ def test_a_mistake_in_the_environment_of_s3_is_one_line(nowhere, name, value, sa
     monkeypatch.setenv(name, value)
     with pytest.raises(InputError, match=f"^s3://b/p: .*{says}"):
         open_store("s3://b/p").folders("")
+
+
+@pytest.mark.parametrize("url", ["s3://my bucket!/x", "s3://user:planted@bucket/x"])
+def test_a_name_that_no_bucket_has_is_one_line(nowhere, url):
+    with pytest.raises(InputError, match=r"no bucket has such a name; check the address$") as refused:
+        open_store(url).folders("")
+    assert "planted" not in one_line(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,10 @@ def test_problems_are_counted_with_the_first_of_each(tmp_path, inspected):
         "sources whose gold passages are not in the corpus: 1\n    questions.source: the gold passages of 2 of 11",
     ):
         assert problem in output, output
-    assert value(output, "gold passages") == "1.0 per question, not in the corpus for 2 questions"
+    assert (
+        value(output, "gold passages")
+        == "1.0 per question of the 9 that have any, not in the corpus for 2 questions"
+    )
 
 
 def test_each_source_is_for_what_it_holds(tmp_path):
@@ -254,6 +257,21 @@ def test_it_reads_what_a_run_reads(tmp_path):
     assert found.questions == {"train": done.train, "dev": done.dev}
     assert found.passages == len(done.passages)
     assert [passage["id"] for passage in found.first_passages] == done.ids[:3]
+
+
+def test_its_figures_of_questions_are_those_of_a_run(tmp_path):
+    """Of some passages that are there and some that are not, and fewer questions than there are."""
+    passages = write(tmp_path / "passages.jsonl", passage_rows(5))
+    rows = [{"qid": f"{n}", "question": f"{n}?", "positive_ids": [f"p{n % 4}", "gone"]} for n in range(20)]
+    lost = [{"qid": f"lost-{n}", "question": f"{n}!", "positive_ids": ["gone"]} for n in range(10)]
+    train, dev = write(tmp_path / "train.jsonl", rows + lost), write(tmp_path / "dev.jsonl", rows)
+    files = SimpleNamespace(corpus=passages, train=train, dev=dev)
+    for more in ({}, {"limit": 6}, {"one_per_passage": True}):
+        corpus, questions = settings(files, max_missing_gold=0.6, **more)
+        done = Done(tmp_path / f"out-{len(more)}-{more.get('limit')}", corpus, questions)
+        found = inspect(Config(corpus=corpus, questions=questions), lambda number: None)
+        assert found.avq == done.events.facts["avq"] and [*found.trained] == done.train
+        assert found.gold_passages == {"train": [1] * 20 + [0] * 10, "dev": [1] * 20}
 
 
 def test_columns_that_are_not_read_are_named_and_one_that_may_hold_gold_passages_is_suggested(

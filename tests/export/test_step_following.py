@@ -13,11 +13,13 @@ from qdrant_client import QdrantClient
 
 from multiview.artifacts.champions import Champion, address_of, champion_of, crown
 from multiview.artifacts.store import LocalStore
+from multiview.config import Export
 from multiview.errors import InputError
 from multiview.export import step
 from multiview.export.qdrant import collection_name
 from multiview.steps.events import WarningEvent, read_events
 from pipelines import __main__ as pipelines
+from tests.fixtures.bucket import free_port
 from tests.fixtures.champions import champion
 from tests.fixtures.changing_corpus import ChangingCorpus
 
@@ -92,6 +94,14 @@ def test_the_alias_follows_promotion_and_rollback(corpus, server, monkeypatch, c
     back, expected = collection(corpus)
     assert back.index == first.index and server.aliases == expected
     assert f"Qdrant: multiview is collection {expected['multiview']}" in capsys.readouterr().out
+
+
+def test_the_password_of_a_qdrant_that_is_away_is_in_no_warning(corpus):
+    lines: list[str] = []
+    url = f"http://planted-user:planted-password@127.0.0.1:{free_port()}/?api_key=planted"
+    assert step.try_to_follow(corpus.store, url, Export(), lines.append) is None
+    (line,) = lines
+    assert "multiview export qdrant --url 'http" in line and "planted" not in line
 
 
 def test_a_qdrant_that_is_away_fails_no_refresh_and_is_followed_by_the_next(corpus, server, monkeypatch):

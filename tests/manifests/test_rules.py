@@ -135,8 +135,7 @@ def test_steps_may_train_on_several_nodes(folder):
                     given[resource] |= set(rule["verbs"])
     assert given == {
         "trainjobs": {"create", "get", "delete"},
-        "pods": {"get", "list", "watch"},
-        "pods/log": {"get", "list", "watch"},
+        "pods": {"get", "list"},
     }
 
 

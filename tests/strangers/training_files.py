@@ -106,6 +106,7 @@ TRAINING = {
     ),
     "tevatron in Parquet": Case({"train.parquet": parquet_of(TEVATRON)}, questions=TEVATRON_ASKED),
     "FlagEmbedding": Case({"train.jsonl": lines(*FLAG)}, questions=ASKED),
+    "FlagEmbedding beside a corpus with ids": Case({"train.jsonl": lines(*FLAG), "p.jsonl": LINES}, ("passage is given as a text, without an id", "leave out corpus.source")),
     "FlagEmbedding in Parquet": Case({"train.parquet": parquet_of(FLAG)}, questions=ASKED),
     "FlagEmbedding with one text": Case({"train.jsonl": lines(*(row | {"pos": row["pos"][0]} for row in FLAG))}, questions=ASKED),
     "sentence-transformers": Case({"train.jsonl": lines(*training(question="anchor", positives="positive", negatives="negative"))}, questions=ASKED),

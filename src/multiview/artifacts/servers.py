@@ -76,6 +76,8 @@ def errors_explained(url: str) -> Iterator[None]:
             raise InputError(
                 f"{url}: the server cannot be reached ({reason}); check the address and the network, or try again later"
             ) from error
+        if protocol and type(error).__name__ == "ParamValidationError":
+            raise InputError(f"{url}: no bucket has such a name; check the address") from error
         if protocol and _status(error) in BUSY:
             raise InputError(
                 f"{url}: the server answers {_status(error)} ({reason}); try again later"

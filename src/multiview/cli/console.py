@@ -7,7 +7,7 @@ from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from multiview.errors import safe
+from multiview.errors import safe, without_secrets
 
 
 class Console(RichConsole):
@@ -24,4 +24,4 @@ class Console(RichConsole):
         return (each if each.control else each._replace(text=safe(each.text)) for each in segments)
 
     def warn(self, line: str) -> None:
-        self.print(f"warning: {line}", style="yellow")
+        self.print(f"warning: {without_secrets(line)}", style="yellow")

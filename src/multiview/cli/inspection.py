@@ -132,12 +132,14 @@ def _questions(inspection: Inspection, use: Use, questions: Sequence[Question]) 
     answers = _mean([len(question.answers) for question in questions], "gold passages")
     if offsets := sum(question.answer_starts is not None for question in questions):
         answers += f", {offsets:,} with offsets"
-    gold = _mean([len(question.positive_ids) for question in questions], "answers")
+    gold = _mean(inspection.gold_passages[use], "answers")
     if missing := inspection.missing_gold.get(use, 0):
         gold += f", not in the corpus for {counted(missing, 'question')}"
     rows = [("questions", f"{len(questions):,}"), ("answers", answers), ("gold passages", gold)]
-    if use == "train":
-        rows.append(("AVQ", f"{inspection.avq:.2f} questions per passage that has one"))
+    if use == "train" and inspection.trained:
+        trained = len(inspection.trained)
+        of = "" if trained == len(questions) else f", of the {trained:,} that a run trains on"
+        rows.append(("AVQ", f"{inspection.avq:.2f} questions per passage that has one{of}"))
     if unread := inspection.unread.get(use):
         rows.append(("not read", ", ".join(unread)))
     return rows

@@ -63,7 +63,7 @@ class Lengths(Counter[int]):
 
 @dataclass
 class Inspection:
-    """Result of an inspection."""
+    """Result of an inspection, which ends early, without `trained`, if passages cannot be read."""
 
     formats: dict[Use, dict[str, str]] = field(default_factory=dict)
     """Per use, file to the name of its format."""
@@ -81,6 +81,10 @@ class Inspection:
     """Per use, the columns of the question files that are not read."""
     missing_gold: dict[Use, int] = field(default_factory=dict)
     """Per use, the number of questions whose gold passages are all missing from the corpus."""
+    gold_passages: dict[Use, list[int]] = field(default_factory=dict)
+    """Per use, the number of each question's gold passages that are in the corpus; all of them before that is read."""
+    trained: Sequence[Question] = ()
+    """The questions that a run would train on."""
     scripts: Scripts = field(default_factory=Scripts)
     problems: Problems = field(default_factory=Problems)
     remarks: Problems = field(default_factory=Problems)
@@ -88,8 +92,8 @@ class Inspection:
 
     @property
     def avq(self) -> float:
-        """Training questions per gold passage."""
-        return questions_per_passage([q for q in self.questions["train"] if q.positive_ids])
+        """Questions that a run would train on, per gold passage."""
+        return questions_per_passage(self.trained)
 
 
 def sort_by_use(source_names: Sequence[str], config: Config) -> dict[Use, list[str]]:
@@ -161,6 +165,8 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
     columns: dict[Use, dict[str, bool]] = {}
     train, dev = read_all_questions(settings, report, columns)
     inspection.questions = {"train": train, "dev": dev}
+    for use, questions in inspection.questions.items():
+        inspection.gold_passages[use] = [len(q.positive_ids) for q in questions]
     for use, found in columns.items():
         inspection.unread[use] = [column for column, is_read in found.items() if not is_read]
     _remark_unread_columns(inspection)
@@ -174,9 +180,10 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         report.problem("sources that cannot be read as passages", str(error))
         return inspection
     inspection.questions = {"train": scan.train, "dev": scan.dev}
-    select(config, scan, report)
+    inspection.trained = select(config, scan, report).train
     inspection.columns = scan.further.schema.names
     for use, questions in inspection.questions.items():
+        inspection.gold_passages[use] = [sum(id_ in scan.rows for id_ in q.positive_ids) for q in questions]
         inspection.missing_gold[use] = sum(map(scan.lacks_passages, questions))
     if line := inspection.scripts.problem(config.corpus.language):
         report.remark("letters that do not suit the language", line)

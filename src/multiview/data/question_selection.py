@@ -11,6 +11,7 @@ from multiview.config import Config
 from multiview.data.corpus_scan import CorpusScan
 from multiview.data.questions import Question, seeded_hash
 from multiview.data.reading.qrels import SETTING, Use
+from multiview.data.reading.training_files import TEXT_ID
 from multiview.data.reading.values import look_alike
 from multiview.errors import Report, counted
 
@@ -152,6 +153,11 @@ def _loss(question: Question, scan: CorpusScan) -> str:
         return (
             f"(first: question {question.qid}: no passage that article {passage} was cut into holds its answer whole); "
             "mend the answers, or cut longer passages"
+        )
+    if passage.startswith(TEXT_ID) and not any(id_.startswith(TEXT_ID) for id_ in scan.rows):
+        return (
+            f"(first: question {question.qid}, whose passage is given as a text, without an id); leave out corpus.source if "
+            "these texts are the corpus, or give the passages' ids as positive_ids"
         )
     articles = (id_.rpartition("-")[0] for id_ in scan.rows)  # where they were cut
     named = look_alike(passage, chain(scan.rows, articles))

@@ -13,7 +13,7 @@ from multiview.artifacts.record import Record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.config import Export, ExportFormat
-from multiview.errors import one_line
+from multiview.errors import one_line, without_secrets
 from multiview.export.files import FORMAT_VERSION, write_manifest, write_views
 from multiview.export.qdrant import IndexCollection, follow_champion, open_client
 from multiview.export.views import IndexViews
@@ -84,7 +84,16 @@ def try_to_follow(
         with open_client(url) as client:
             loaded = follow_champion(store, client, settings.alias, settings.keep)
     except Exception as error:  # the champion is promoted already, whatever a database says
-        words = ["--url", url, "--store", store.url, "--alias", settings.alias, "--keep", str(settings.keep)]
+        words = [
+            "--url",
+            without_secrets(url),
+            "--store",
+            store.url,
+            "--alias",
+            settings.alias,
+            "--keep",
+            str(settings.keep),
+        ]
         report_warning(
             f"{one_line(error)}; alias {settings.alias} does not follow the champion until this succeeds: "
             f"multiview export qdrant {shlex.join(words)}"

@@ -63,9 +63,13 @@ def _named(names: Collection[str], wanted: Sequence[str]) -> str:
     return next((name for name in wanted if name in names), "")
 
 
+TEXT_ID = "sq-"
+"""What the ids begin with that `text_id` computes."""
+
+
 def text_id(context: str) -> str:
     """Returns an id for a passage that has none, computed from its text alone, so that it is the same in every file."""
-    return "sq-" + hashlib.sha1(context.encode("utf-8", "surrogatepass")).hexdigest()[:14]
+    return TEXT_ID + hashlib.sha1(context.encode("utf-8", "surrogatepass")).hexdigest()[:14]
 
 
 def squad_entries(file: str) -> Iterator[Entry]:
