@@ -163,7 +163,8 @@ def apply(
 @connected
 def status(debug: Debug = False, *, connection: Profile) -> None:
     """List the schedules that Kubeflow has: cron, latest run and why it failed, next time; and how old the champions'
-    corpora are. Exit status 1 if one is overdue, stuck or older than `refresh.oldest`, or its latest run failed."""
+    corpora are. Exit status 1 if one is overdue, stuck or older than `refresh.oldest`, if its latest run failed, or if a
+    store cannot be read."""
     client = connect(connection)
     entries = [entry for entry in recurring_runs.read_entries(client, connection) if entry.owner]
     if not entries:
