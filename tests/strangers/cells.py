@@ -62,6 +62,8 @@ CELLS = (
             "['Mirja Toll' ... 'Toll']",
             "['Mirja Toll' nan]",
             "['Mirja''Toll']",
+            "[?]",
+            "['Toll' $]",
             "[007]",
             "[07 1310]",
             "[1.2.3]",

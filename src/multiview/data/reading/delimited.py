@@ -106,7 +106,7 @@ LIST_LIKE = re.compile(
 ADJACENT = re.compile(r"['\"]\s*['\"]")
 """Two strings without a comma between them, or one string that is empty or contains a quote."""
 VALUES = (tokenize.STRING, tokenize.NUMBER)
-QUOTED = re.compile(r"""(["'])(\\.|(?!\1).)*\1""", re.DOTALL)
+QUOTED = re.compile(r"""(["'])(\\.|(?!\1)[^\\])*\1""", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])\.?[0-9](?:[\w.]|(?<=e)[+-])*")
 UNPARSED = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError)
 
@@ -146,7 +146,9 @@ def _literal(text: str) -> object:
     if not ADJACENT.search(text):
         with contextlib.suppress(*UNPARSED):
             return ast.literal_eval(text)
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    tokens = [*tokenize.generate_tokens(io.StringIO(text).readline)]
+    if any(token.type == tokenize.ERRORTOKEN and token.string.strip() for token in tokens):
+        raise ValueError(text)
     tokens = [token for token in tokens if token.type in (tokenize.OP, tokenize.NAME, *VALUES)]
     if any(one.end == two.start and {one.type, two.type} <= {*VALUES} for one, two in pairwise(tokens)):
         raise ValueError(text)
