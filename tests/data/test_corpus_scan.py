@@ -100,9 +100,10 @@ def test_types_without_a_cast_are_refused():
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_decimals_that_fractions_would_round_are_refused_beside_them(turned):
-    columns, parts = FurtherColumns(), pa.array([0.5])
-    price = pa.array([Decimal("1234567890123456.78")], pa.decimal128(18, 2))
+@pytest.mark.parametrize(("fraction", "digits"), [(pa.float64(), 18), (pa.float32(), 9)])
+def test_decimals_that_fractions_would_round_are_refused_beside_them(turned, fraction, digits):
+    columns, parts = FurtherColumns(), pa.array([0.5], fraction)
+    price = pa.array([Decimal("1234567.89")], pa.decimal128(digits, 2))
     with pytest.raises(InputError, match=r"p\.parquet rows 1-1: the type differs .* in column 'n' \("):
         for values in (parts, price) if turned else (price, parts):
             columns.add(pa.table({"n": values}), lambda: "p.parquet rows 1-1")

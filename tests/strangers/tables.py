@@ -91,6 +91,7 @@ TABLES = {
             ("as Python writes", "b'Orlen.'", "1,b'Orlen.'", "1"),
             ("as Python writes", "['Orlen.', 'Bask.']", "1,\"['Orlen.', 'Bask.']\"", "1"),
             ("escapes of a database", "A lake.", "1,A lake.\\nA bridge.", "1"),
+            ("escapes of a database", "A lake.\\", "1,A lake.\\", "1"),
             ("in quotes", "'1'", "'1','A lake.'", "'1'"),
             ("of a database or a workbook", "_x000D_", "1,A lake._x000D_", "1"),
             ("of a database or a workbook", "Z\\\\u00fcrich", "1,Z\\u00fcrich", "1"),

@@ -1,13 +1,13 @@
 """A single pass over the whole corpus, which checks ids, texts and columns, and looks for the questions' answers."""
 
 import contextlib
-import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice, product, repeat
 from operator import itemgetter
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -126,7 +126,7 @@ class FurtherColumns:
                 if column.type != (kind := leaves.field(column.name).type):
                     pa.nulls(1, column.type).cast(kind)
                     rounded = pa.types.is_decimal(column.type) and pa.types.is_floating(kind)
-                    if rounded and column.type.precision > sys.float_info.dig:
+                    if rounded and column.type.precision > np.finfo(kind.to_pandas_dtype()).precision:
                         raise pa.ArrowInvalid("digits that a fraction would lose")
         except pa.ArrowException:
             named = ", ".join(

@@ -50,11 +50,13 @@ def test_columns_of_the_user_s_own_may_be_mixed_and_nested(tmp_path):
     rows = [
         {"id": 1, "text": "x", "year": 1500, "refs": [{}]},
         {"id": "b", "text": "y", "year": "1500 BC", "refs": [{"a": 1}, {"b": 2}]},
+        {"id": "c", "text": "z", "refs": []},
     ]
     file = put(tmp_path / "p.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     assert passages(file) == [
         {"id": "1", "title": "", "text": "x", "year": "1500", "refs": "[{}]"},
         {"id": "b", "title": "", "text": "y", "year": "1500 BC", "refs": '[{"a": 1}, {"b": 2}]'},
+        {"id": "c", "title": "", "text": "z", "year": None, "refs": "[]"},
     ]
 
 

@@ -6,10 +6,9 @@ import csv
 import io
 import json
 import re
-import tokenize
 from collections import deque
 from collections.abc import Iterator
-from itertools import pairwise
+from functools import partial
 
 from multiview.data.reading.columns import separator_hint
 from multiview.data.reading.files import MARK, lines, open_stream
@@ -103,12 +102,13 @@ LIST_LIKE = re.compile(
     re.DOTALL,
 )
 """A cell that looks like a list: of JSON, Python, NumPy, R, Postgres or Spark."""
-ADJACENT = re.compile(r"['\"]\s*['\"]")
-"""Two strings without a comma between them, or one string that is empty or contains a quote."""
-VALUES = (tokenize.STRING, tokenize.NUMBER)
-QUOTED = re.compile(r"""(["'])(\\.|(?!\1)[^\\])*\1""", re.DOTALL)
-NUMBER = re.compile(r"(?<![\w.])\.?[0-9](?:[\w.]|(?<=e)[+-])*")
-UNPARSED = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError)
+QUOTED = re.compile(r"""(["'])(?:\\.|(?!\1)[^\\])*\1""", re.DOTALL)
+NUMBER = re.compile(r"(?<![\w.])(?:[+-]\s*)?\.?[0-9](?:[\w.]|(?<=e)[+-])*")
+NUMPY = re.compile(r'\[\s*(?:(?:""|-?[0-9][-+.\w]*)(?:\s+|(?=\])))+\]')
+"""A list of NumPy's without the contents of its strings: values with blanks between them."""
+PYTHON = re.compile(r'(?!.*""\s*"").[-+.,"\w\s]*.', re.DOTALL)
+"""A list of Python's without the contents of its strings, of which it would join two that are adjacent."""
+UNPARSED = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
 
 
 def parse_list(cell: object, place: str) -> object:
@@ -124,12 +124,12 @@ def parse_list(cell: object, place: str) -> object:
         return cell
     if text.startswith("{"):  # a set, or an array of Postgres's, which may pair with another one
         text = f"[{text[1:-1]}]"
-    fault = "and is no list of JSON's or Python's"
-    if changed := next((each for each in NUMBER.findall(QUOTED.sub(" ", text)) if not _is_kept(each)), ""):
+    fault, bare = "and is no list of JSON's or Python's", QUOTED.sub('""', text)
+    if changed := next((each for each in NUMBER.findall(bare) if not _is_kept(each)), ""):
         fault = f"in which {changed} is no number as JSON writes it"
-    for parse in () if changed else (json.loads, _literal):
+    for parse in () if changed else (json.loads, partial(_literal, bare=bare)):
         with contextlib.suppress(*UNPARSED):
-            if isinstance(value := parse(text), list | tuple) and not any(isinstance(v, set) for v in value):
+            if isinstance(value := parse(text), list | tuple):
                 return list(value)
     raise InputError(f'{place} {cell!r:.80} looks like a list {fault}; write it as JSON, as in ["a", "b"]')
 
@@ -141,19 +141,14 @@ def _is_kept(number: str) -> bool:
     return False
 
 
-def _literal(text: str) -> object:
-    """Returns the value that Python or NumPy wrote. Raises ValueError if Python would join adjacent strings in it."""
-    if not ADJACENT.search(text):
-        with contextlib.suppress(*UNPARSED):
-            return ast.literal_eval(text)
-    tokens = [*tokenize.generate_tokens(io.StringIO(text).readline)]
-    if any(token.type == tokenize.ERRORTOKEN and token.string.strip() for token in tokens):
-        raise ValueError(text)
-    tokens = [token for token in tokens if token.type in (tokenize.OP, tokenize.NAME, *VALUES)]
-    if any(one.end == two.start and {one.type, two.type} <= {*VALUES} for one, two in pairwise(tokens)):
-        raise ValueError(text)
-    if all(token.type in VALUES for token in tokens[1:-1]):
-        return [ast.literal_eval(token.string) for token in tokens[1:-1]]
-    if any(one.type == two.type == tokenize.STRING for one, two in pairwise(tokens)):
+def _literal(text: str, bare: str) -> object:
+    """Returns the value that Python or NumPy wrote; `bare` is the text without the contents of its strings.
+
+    Raises ValueError for anything else.
+    """
+    if NUMPY.fullmatch(bare):
+        quoted = (found[0] for found in QUOTED.finditer(text))
+        return [ast.literal_eval(next(quoted) if item == '""' else item) for item in bare[1:-1].split()]
+    if not PYTHON.fullmatch(bare):
         raise ValueError(text)
     return ast.literal_eval(text)

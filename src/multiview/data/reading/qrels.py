@@ -142,7 +142,7 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
                 raise InputError(f"{file} row {number}: ids like 1 and 1.0 are one id; write them as texts")
             yield f"{file} row {number}", [id_text(value, file) for value in found]
         return
-    header, by_commas = list[int](), False
+    header, columns, by_commas = list[int](), 0, False
     for number, line in lines(file):
         cells = _cells(line, by_commas)
         three = "\t" in line and len(cells) == 3 and bool(INTEGER.fullmatch(cells[2]))
@@ -150,10 +150,10 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
         if not any(cells) or (line.startswith("#") and not is_judgement):
             continue
         if named := judged_columns(cells) or ("," in line and judged_columns(_cells(line, by_commas=True))):
-            header, by_commas = named, "," in line
+            header, columns, by_commas = named, len(_cells(line, by_commas="," in line)), "," in line
             continue
         places = header or ([0, 2, 3] if len(cells) == 4 else [0, 1, 2])
-        if len(cells) not in (3, 4) or max(places) >= len(cells):
+        if len(cells) not in ((columns,) if header else (3, 4)):
             kind = "a run's ranking, not a judgement" if RUN.fullmatch(line) else "not a judgement"
             raise InputError(f"{file} line {number}: {kind} ({FORMS})")
         yield f"{file} line {number}", [cells[place] for place in places]

@@ -59,6 +59,8 @@ def _column(values: Sequence[object], name: str, file: str, first: int) -> tuple
     Numbers among texts become texts. NaN among other values, which pandas and `json.dumps` write, becomes null.
     """
     nested = next((row for row, value in enumerate(values, first) if _is_nested(value)), None)
+    if nested is not None:
+        values = ["[]" if value == [] else value for value in values]
     types = set(map(type, values))
     try:
         if not (types <= {str, NoneType} or types <= {int, float, NoneType}):

@@ -79,7 +79,7 @@ def look_alike(id_: str, ids: Iterable[str], holder: str = "the corpus has") -> 
 ODD = {
     "values that stand for nothing, kept as they are": r"^(NULL|null|\(null\)|\\N|NaN|nan|NA|None|<NA>|N/A|#[A-Z/0]{3,6}[!?]?)$",
     "values in quotes, or as Python writes bytes and lists, kept as they are": r"""^(?s:b?'.*'|b?".*"|\[['"].*\]|\{['"].*\})$""",
-    "values with escapes of a database or a workbook (\\n, _x000D_), kept as they are": r'\\("|[nrt]([^a-z]|$)|u[0-9a-f]{4})|_x[0-9A-F]{4}_',
+    "values with escapes of a database or a workbook (\\n, _x000D_), kept as they are": r'\\("|$|[nrt]([^a-z]|$)|u[0-9a-f]{4})|_x[0-9A-F]{4}_',
     "values that were decoded wrongly (Ã¼, \ufffd), kept as they are": "\ufffd|[ÃÂ][\u0080-\u00bf]|â€|â\u0080|%C3%[89AB]",
     "values with HTML (&amp;, <p>), kept as they are": r"&(amp|lt|gt|quot|nbsp|#[0-9]+|#x[0-9a-fA-F]+);|</(p|a|b|i|div|span|li)>|<br ?/?>",
     "numbers that a spreadsheet may have rounded, kept as they are": r"^[0-9](\.[0-9]+)?[Ee]\+[0-9]+$",
@@ -133,9 +133,11 @@ def number_text(value: object) -> str:
 
 def number_texts(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Returns a column of numbers as text, whole values below 2**53 with all digits and without pandas's .0."""
+    if pa.types.is_decimal(column.type):  # Arrow would write a zero of BigQuery's as 0E-9
+        values = column.to_pylist()
+        texts = [None if value is None else re.sub(r"\.0+$", "", f"{value:f}") for value in values]
+        return pa.array(texts, pa.string())
     texts = column.cast(pa.string()).to_pylist()
-    if pa.types.is_decimal(column.type):
-        texts = [text and re.sub(r"\.0+$", "", text) for text in texts]
     if pa.types.is_floating(column.type):
         for row, value in enumerate(column.to_pylist()):
             if value is not None and value.is_integer() and abs(value) < EXACT:
