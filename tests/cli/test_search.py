@@ -67,7 +67,7 @@ def test_an_approximate_index_is_called_one(indexes, multiview_search):
 def test_questions_come_from_a_file_or_from_standard_input(indexes, tmp_path, multiview_search, monkeypatch):
     monkeypatch.setenv("MULTIVIEW_INDEX", indexes.index("dpr"))
     asked = [*indexes.questions, "Qui a bâti l’église ?"] * 5
-    content = "\ufeff" + "\r\n".join(asked) + "\n\n  \n"
+    content = "\ufeff" + "\r\n".join(asked) + "\n\n  \n\u200b\n"
     (tmp_path / "questions.txt").write_bytes(content.encode())
     _, out, _ = multiview_search("--questions", str(tmp_path / "questions.txt"), "-k", "1", "--json")
     assert len(asked) > 64

@@ -75,7 +75,7 @@ def _decoded(lines: Iterable[bytes], file: Path) -> Iterator[str]:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as error:
             raise InputError(f"--questions {file}, line {number}: not UTF-8; convert the file") from error
-        if text:
+        if not is_blank(text):
             yield text
 
 
