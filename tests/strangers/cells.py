@@ -67,6 +67,9 @@ CELLS = (
             "[§12]",
             "{$12}",
             "[12 – 15]",
+            "[u'Toll' u'Toll']",
+            "[2.00]",
+            '["Toll" "' + '\\"' * 15000,
             "[(12)]",
             "[+5]",
             "[- 5]",
@@ -100,7 +103,7 @@ CELLS = (
         "gold passages and their grades in arrays of Postgres's, of which the second one is judged highest": Case(
             {
                 "p.jsonl": lines(*({"id": n, "text": f"Orlen {n}."} for n in ("3", "7", "9"))),
-                "q.csv": 'qid,question,positive_ids,relevance\nq1,Who?,"{7,3}","{1,3}"\nq2,Where?,{9},{2}\n',
+                "q.csv": 'qid,question,positive_ids,relevance\nq1,Who?,"{7,3}","{1,3}"\nq2,Where?,{9},[2.00]\n',
             },
             questions=[("Who?", (), ("7", "3")), ("Where?", (), ("9",))],
         ),

@@ -184,6 +184,10 @@ TRAINING = {
         )
         for kind, write in (("jsonl", lambda rows: lines(*rows)), ("parquet", parquet_of))
     },
+    "objects in a CSV of pandas": Case(
+        {"train.csv": "query,pos,neg\n" + "".join(f'{row["query"]},"{[{"text": text, "score": 0.50} for text in row["pos"]]}","{row["neg"]}"\n' for row in FLAG)},
+        questions=ASKED,
+    ),
     "FlagEmbedding beside a label": Case({"train.jsonl": lines(*(row | {"label": 1} for row in FLAG))}, questions=ASKED),
     "other objects with the names of SQuAD's": Case(
         {

@@ -102,20 +102,21 @@ LIST_LIKE = re.compile(
     re.DOTALL,
 )
 """A cell that looks like a list: of JSON, Python, NumPy, R, Postgres or Spark."""
-QUOTED = re.compile(r"""(["'])(?:\\.|(?!\1)[^\\])*\1""", re.DOTALL)
+QUOTED = re.compile(r"""(["'])(?:\\.|(?!\1)[^\\])*(?:\1|\\?\Z)""", re.DOTALL)
+"""A string, also one that is left open."""
 NUMBER = re.compile(r"(?<![\w.])(?:[+-]\s*)?\.?[0-9](?:[\w.]|(?<=e)[+-])*")
 NUMPY = re.compile(r'\[\s*(?:(?:""|-?[0-9][-+.\w]*)(?:\s+|(?=\])))+\]')
 """A list of NumPy's without the contents of its strings: values with blanks between them."""
-PYTHON = re.compile(r'(?!.*""\s*"").[-+.,"\w\s]*.', re.DOTALL)
-"""A list of Python's without the contents of its strings, of which it would join two that are adjacent."""
+PYTHON = re.compile(r'(?!.*""\s*\w*"").[-+.,:"\w\s{}[\]]*.', re.DOTALL)
+"""A list of Python's without the contents of its strings, of which Python would join two that are adjacent."""
 UNPARSED = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
 
 
-def parse_list(cell: object, place: str) -> object:
+def parse_list(cell: object, place: str, numbers: bool = False) -> object:
     """Returns the list that a cell holds, as JSON, Python or NumPy writes it; any other cell is returned unchanged.
 
     Raises InputError, which begins with `place`, for a cell that only looks like a list and would pass for one value, and
-    for a bare id like 12_3 or 1.10, which would become another number.
+    for a bare text like 12_3 or 1.10, which would become another number, in a list that is none of `numbers` or objects.
 
     >>> parse_list("['a' 'b']", ""), parse_list("a, b", "")
     (['a', 'b'], 'a, b')
@@ -125,11 +126,12 @@ def parse_list(cell: object, place: str) -> object:
     if text.startswith("{"):  # a set, or an array of Postgres's, which may pair with another one
         text = f"[{text[1:-1]}]"
     fault, bare = "and is no list of JSON's or Python's", QUOTED.sub('""', text)
-    if changed := next((each for each in NUMBER.findall(bare) if not _is_kept(each)), ""):
-        fault = f"in which {changed} is no number as JSON writes it"
+    texts = [] if numbers or "{" in bare else NUMBER.findall(bare)
+    if changed := next((each for each in texts if not _is_kept(each)), ""):
+        fault = f"in which {changed} would become another number"
     for parse in () if changed else (json.loads, partial(_literal, bare=bare)):
         with contextlib.suppress(*UNPARSED):
-            if isinstance(value := parse(text), list | tuple):
+            if isinstance(value := parse(text), list | tuple) and not any(isinstance(v, set) for v in value):
                 return list(value)
     raise InputError(f'{place} {cell!r:.80} looks like a list {fault}; write it as JSON, as in ["a", "b"]')
 

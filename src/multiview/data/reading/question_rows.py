@@ -85,7 +85,7 @@ def _grades(row: Row, positives: Sequence[str]) -> dict[str, int]:
 
 def _numbers(row: Row, name: str, of: Sequence[str], noun: str) -> tuple[int, ...] | None:
     """Returns the whole numbers of a column, one for each of `of`; None if it has none."""
-    if (value := parse_list(row.get(name), name)) is None:
+    if (value := parse_list(row.get(name), name, numbers=True)) is None:
         return None
     values = list(value) if isinstance(value, list | tuple) else [value]
     if set(map(type, values)) != {int}:
