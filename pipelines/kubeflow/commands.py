@@ -92,7 +92,7 @@ def launch(
         if len(found) == len(run.steps):
             console.print(f"{run.id}: {counted(len(found), 'step')} found, nothing to start\n")
             if server and (unshipped := ship_or_say(open_store(submission.store), run, server)):
-                console.print(unshipped, style="yellow")
+                console.warn(unshipped)
             _show(submission, connection, list(found.values()), tracking_uri)
             return
         submission = submission.rest(found)

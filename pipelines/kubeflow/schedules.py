@@ -16,7 +16,7 @@ from multiview.artifacts.champions import current
 from multiview.config import Section
 from multiview.config.documents import read_document
 from multiview.config.overrides import Overrides
-from multiview.errors import counted
+from multiview.errors import counted, without_secrets
 from multiview.refresh.freshness import freshness
 from pipelines.kubeflow.client import ApiObject, Client, explained, filter_of
 from pipelines.kubeflow.connection import Profile, TimeZone
@@ -152,7 +152,10 @@ def corpora(stores: Iterable[str]) -> Iterator[StatusLine]:
     """Yields how old the champion's corpus is, for each store that has a champion; an alarm if it cannot be read."""
     for url in sorted({*stores} - {""}):
         if not (store := readable(url)):
-            yield StatusLine(f"{url}: cannot be read from here, so the age of its corpus is not known", True)
+            yield StatusLine(
+                f"{without_secrets(url)}: cannot be read from here, so the age of its corpus is not known",
+                True,
+            )
         elif champion := current(store):
             fresh = freshness(store, champion)
             line = f"{store.url}: champion {champion.number}, {fresh.notice or fresh}"

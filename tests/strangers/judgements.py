@@ -38,6 +38,7 @@ JUDGEMENTS = {
     "a CSV": judged("qrels.csv", "query_id,doc_id,relevance\nq1,t0,1\nq2,t1,1\n"),
     "a CSV of another name": judged("labels.csv", "query_id,doc_id,relevance\nq1,t0,1\nq2,t1,1\n"),
     "another header": judged("qrels.tsv", "qid\titer\tdocid\trel\nq1\t0\tt0\t1\nq2\t0\tt1\t1\n"),
+    "a tab at the ends": judged("qrels.tsv", "query-id\tcorpus-id\tscore\nq1\tt0\t1\t\nq2\tt1\t1\t\n"),
     "four columns under a header of three": judged("qrels.tsv", "query-id\tcorpus-id\tscore\nq1\t0\tt0\t1\n", "qrels.tsv line 2: not a judgement"),
     "a comma in an id that is not quoted": judged("qrels.csv", "query-id,corpus-id,score\nq1,t0,1,1\n", "qrels.csv line 2: not a judgement"),
     "a header in mixed case": judged("qrels.csv", "QueryId,Doc ID,Relevance\nq1,t0,1\nq2,t1,1\n"),

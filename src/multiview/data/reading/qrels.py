@@ -153,7 +153,8 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
             header, columns, by_commas = named, len(_cells(line, by_commas="," in line)), "," in line
             continue
         places = header or ([0, 2, 3] if len(cells) == 4 else [0, 1, 2])
-        if len(cells) not in ((columns,) if header else (3, 4)):
+        too_many = any(cells[columns:]) if header else len(cells) not in (3, 4)
+        if too_many or max(places) >= len(cells):
             kind = "a run's ranking, not a judgement" if RUN.fullmatch(line) else "not a judgement"
             raise InputError(f"{file} line {number}: {kind} ({FORMS})")
         yield f"{file} line {number}", [cells[place] for place in places]
