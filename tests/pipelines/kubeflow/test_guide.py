@@ -47,7 +47,7 @@ def test_every_command_of_the_document_is_run(documented_lines, kubeflow, comman
     assert len(documented_lines) > 5
     for line in documented_lines:
         command(line.removeprefix("python -m pipelines "))
-    assert {run.service_account for run in kubeflow.runs.values()} == {"multiview"}
+    assert {run.service_account for run in kubeflow.runs.values()} == {"multiview-steps"}
     assert not kubeflow.recurring, "made, listed and deleted"
 
 
