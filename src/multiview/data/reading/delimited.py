@@ -116,7 +116,7 @@ def parse_list(cell: object, place: str, numbers: bool = False) -> object:
     """Returns the list that a cell holds, as JSON, Python or NumPy writes it; any other cell is returned unchanged.
 
     Raises InputError, which begins with `place`, for a cell that only looks like a list and would pass for one value, and
-    for a bare text like 12_3 or 1.10, which would become another number, in a list that is none of `numbers` or objects.
+    for a text without quotes that would become another number, as 12_3 or 1.10, unless `numbers` are wanted.
 
     >>> parse_list("['a' 'b']", ""), parse_list("a, b", "")
     (['a', 'b'], 'a, b')
