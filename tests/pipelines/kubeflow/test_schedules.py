@@ -186,4 +186,6 @@ def test_a_champion_whose_corpus_is_too_old_is_said_and_is_status_1(kubeflow, co
     assert lines[2].startswith(line)
     parameters.parameters = {"store": "hdfs://nobody-reads/this"}
     lines = command(f"schedule status --host {kubeflow.url}", status=1).splitlines()
-    assert "hdfs://nobody-reads/this: cannot be read from here, so the age of its corpus is not known" in lines
+    assert (
+        "hdfs://nobody-reads/this: cannot be read from here, so the age of its corpus is not known" in lines
+    )
