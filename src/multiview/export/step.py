@@ -84,16 +84,8 @@ def try_to_follow(
         with open_client(url) as client:
             loaded = follow_champion(store, client, settings.alias, settings.keep)
     except Exception as error:  # the champion is promoted already, whatever a database says
-        words = [
-            "--url",
-            without_secrets(url),
-            "--store",
-            store.url,
-            "--alias",
-            settings.alias,
-            "--keep",
-            str(settings.keep),
-        ]
+        shown, alias, keep = without_secrets(url), settings.alias, str(settings.keep)
+        words = ["--url", shown, "--store", store.url, "--alias", alias, "--keep", keep]
         report_warning(
             f"{one_line(error)}; alias {settings.alias} does not follow the champion until this succeeds: "
             f"multiview export qdrant {shlex.join(words)}"
