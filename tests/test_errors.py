@@ -7,7 +7,7 @@ from h11 import LocalProtocolError, Request
 from requests.utils import check_header_validity
 
 from multiview import errors
-from multiview.errors import InputError, one_line, without_secrets
+from multiview.errors import InputError, Problems, one_line, without_secrets
 
 
 def test_the_examples_of_the_docstrings():
@@ -83,3 +83,13 @@ def test_libraries_repeat_a_header_that_they_refuse_and_our_lines_do_not(refuses
     assert "a-secret" in str(error)
     for line in (str(InputError(str(error))), one_line(error)):
         assert "a-secret" not in line and "does a password, token or key end with a line end?" in line
+
+
+def test_the_first_problem_of_a_kind_is_kept_without_passwords():
+    problems = Problems()
+    problems.add(
+        "empty files", "https://ann:planted@data.example.org/a.jsonl?token=planted: no questions in it"
+    )
+    problems.add("empty files", "b.jsonl: no questions in it")
+    assert problems.counts == {"empty files": 2}
+    assert problems.first == {"empty files": "https://…@data.example.org/a.jsonl?…: no questions in it"}

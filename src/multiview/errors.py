@@ -156,14 +156,15 @@ def raised_at(error: BaseException) -> str:
 
 @dataclass
 class Problems:
-    """Counts the problems of each kind and keeps the line of the first one."""
+    """Counts the problems of each kind and keeps the line of the first one, without passwords."""
 
     counts: dict[str, int] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
 
     def add(self, kind: str, line: str) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1
-        self.first.setdefault(kind, shortened(line))
+        if kind not in self.first:
+            self.first[kind] = without_secrets(shortened(line))
 
 
 @dataclass

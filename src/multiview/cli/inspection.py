@@ -77,7 +77,7 @@ def _print_problems(console: Console, title: str, problems: Problems) -> None:
         console.print("  none")
     for kind, number in problems.counts.items():
         console.print(f"  {kind}: {number:,}{', the first:' if number > 1 else ''}")
-        console.print(f"    {without_secrets(problems.first[kind])}", soft_wrap=True)
+        console.print(f"    {problems.first[kind]}", soft_wrap=True)
     console.print()
 
 

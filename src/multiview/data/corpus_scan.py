@@ -23,7 +23,7 @@ from multiview.data.reading.formats import FORMATS, detect
 from multiview.data.reading.qrels import is_corpus
 from multiview.data.reading.readers import OURS, passage_tables
 from multiview.data.reading.values import NUL, ODD, cut_id
-from multiview.errors import InputError, Report, without_secrets
+from multiview.errors import InputError, Report
 
 CUT_TEXTS = "texts of 32,767 characters, at which Excel cuts a cell"
 NO_TEXT = "passages without text, left out"
@@ -218,16 +218,16 @@ class CorpusScan:
         """Remarks on files without passages, unread files beside them, and columns that only folder names hold."""
         held = {file for _, file in self._firsts}
         for file in (file for file in self.formats if file not in held):
-            self._report.remark(EMPTY_FILES, without_secrets(file))
+            self._report.remark(EMPTY_FILES, file)
         questions = self._settings.questions
         named = (*self._settings.corpus.source, *questions.source, *questions.dev_source)
         for source in dict.fromkeys(named):
             for name in sources.unread_files(source, [*self.formats, *self._asked]):
-                self._report.remark(UNREAD_FILES, without_secrets(f"{source}: {name}"))
+                self._report.remark(UNREAD_FILES, f"{source}: {name}")
         for file in self.formats:
             folders, own = file.partition("?")[0].split("/")[:-1], self.further.schema.names
             if columns := [each for each in folders if "=" in each and each.partition("=")[0] not in own]:
-                self._report.remark(FOLDER_COLUMNS, f"{', '.join(columns)}, of {without_secrets(file)}")
+                self._report.remark(FOLDER_COLUMNS, f"{', '.join(columns)}, of {file}")
 
     def lacks_passages(self, question: Question) -> bool:
         """Whether a question names gold passages, but none of them is in the corpus."""
